@@ -1,0 +1,117 @@
+/**
+ * Namespaces, groups and snapshots: PBS's grammar of names, and the paths they have in a datastore.
+ *
+ *   namespace   a/b/c       directory ns/a/ns/b/ns/c, at most 7 deep, 256 bytes
+ *   group       vm/100      type (`ct`, `host`, `vm`) and backup id
+ *   snapshot    vm/100/2023-11-14T22:13:20Z
+ *
+ * Source: PBS `pbs-api-types` (BACKUP_ID_SCHEMA, BACKUP_NAMESPACE_SCHEMA, BACKUP_TIME_SCHEMA).
+ */
+import { PbsfsError } from '../errors.ts';
+
+export const backupTypes = ['ct', 'host', 'vm'] as const;
+export type BackupType = (typeof backupTypes)[number];
+
+/** Components from the root down; the root is the empty list. */
+export type Namespace = readonly string[];
+
+export interface GroupId {
+  readonly namespace: Namespace;
+  readonly type: BackupType;
+  readonly id: string;
+}
+
+export interface SnapshotId extends GroupId {
+  /** Seconds since the epoch, UTC. */
+  readonly time: number;
+}
+
+const safeId = /^[A-Za-z0-9_][A-Za-z0-9._-]*$/;
+const timePattern = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
+/** Seconds of 9999-12-31T23:59:59Z, the last time with four digits of year. */
+const maxTime = 253_402_300_799;
+/** `MAX_NAMESPACE_DEPTH` of PBS. */
+export const maxNamespaceDepth = 7;
+const maxNamespaceLength = 256;
+
+/** PBS's `PROXMOX_SAFE_ID`: letters, digits, `_`, and behind the first also `.` and `-`. */
+export function isSafeId(text: string): boolean {
+  return safeId.test(text);
+}
+
+export function isBackupType(text: string): text is BackupType {
+  return (backupTypes as readonly string[]).includes(text);
+}
+
+/** `2023-11-14T22:13:20Z`, always UTC. */
+export function formatBackupTime(time: number): string {
+  return `${new Date(time * 1000).toISOString().slice(0, 19)}Z`;
+}
+
+/** Seconds since the epoch, or undefined where `text` is not PBS's form of a time that exists. */
+export function parseBackupTime(text: string): number | undefined {
+  if (!timePattern.test(text)) return undefined;
+  const time = Date.parse(text) / 1000;
+  if (!Number.isInteger(time) || time < 1 || time > maxTime) return undefined;
+  // Date.parse accepts 24:00:00 and, in some forms, days that roll over.
+  return formatBackupTime(time) === text ? time : undefined;
+}
+
+/**
+ * `a/b/c`, or empty for the root.
+ * @throws PbsfsError `usage`
+ */
+export function parseNamespace(text: string): Namespace {
+  if (text === '') return [];
+  const components = text.split('/');
+  const bad = components.find((component) => !isSafeId(component));
+  if (bad !== undefined) {
+    throw new PbsfsError('usage', `namespace '${text}': '${bad}' is not a valid name`);
+  }
+  if (components.length > maxNamespaceDepth) {
+    throw new PbsfsError(
+      'usage',
+      `namespace '${text}' is ${components.length} deep, at most ${maxNamespaceDepth} are allowed`,
+    );
+  }
+  if (text.length > maxNamespaceLength) {
+    throw new PbsfsError('usage', `namespace has ${text.length} bytes, at most 256 are allowed`);
+  }
+  return components;
+}
+
+export function formatNamespace(namespace: Namespace): string {
+  return namespace.join('/');
+}
+
+/** Directory of a namespace below the datastore: `ns/a/ns/b`, empty for the root. */
+export function namespacePath(namespace: Namespace): string {
+  return namespace.map((component) => `ns/${component}`).join('/');
+}
+
+function withNamespace(namespace: Namespace, path: string): string {
+  return namespace.length === 0 ? path : `${namespacePath(namespace)}/${path}`;
+}
+
+/** `ns/a/vm/100`: the path in a datastore, in the mount and in messages. */
+export function formatGroup(group: GroupId): string {
+  return withNamespace(group.namespace, `${group.type}/${group.id}`);
+}
+
+/** `ns/a/vm/100/2023-11-14T22:13:20Z`: the path in a datastore, in the mount and in messages. */
+export function formatSnapshot(snapshot: SnapshotId): string {
+  return `${formatGroup(snapshot)}/${formatBackupTime(snapshot.time)}`;
+}
+
+const numericId = /^\d+$/;
+
+/** PBS's order of a listing: by type, numeric ids by value and first, then the others bytewise. */
+export function compareGroups(a: GroupId, b: GroupId): number {
+  if (a.type !== b.type) return a.type < b.type ? -1 : 1;
+  const aNumeric = numericId.test(a.id);
+  const bNumeric = numericId.test(b.id);
+  if (aNumeric !== bNumeric) return aNumeric ? -1 : 1;
+  if (aNumeric && BigInt(a.id) !== BigInt(b.id)) return BigInt(a.id) < BigInt(b.id) ? -1 : 1;
+  if (a.id === b.id) return 0;
+  return a.id < b.id ? -1 : 1;
+}
