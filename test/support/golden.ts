@@ -32,9 +32,11 @@ export interface ExpectedArchive {
   /** SHA-256 of the whole decoded archive as the real client restored it. */
   readonly sha256?: string;
   readonly chunks?: readonly {
-    readonly start: number;
-    readonly end: number;
     readonly digest: string;
+    /** Dynamic indexes: the range. Fixed ones have `len` only. */
+    readonly start?: number;
+    readonly end?: number;
+    readonly len?: number;
     readonly plain_sha256?: string;
     readonly zero?: boolean;
   }[];
