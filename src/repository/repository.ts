@@ -14,6 +14,8 @@ export interface GroupInfo {
   readonly owner: string | undefined;
   /** Group notes, first line or all of them as the repository gives them. */
   readonly comment: string | undefined;
+  /** Time of the newest finished snapshot, where the listing brings it at no further cost. */
+  readonly lastBackup?: number;
 }
 
 /** What is known of a snapshot without opening it. */
