@@ -43,6 +43,11 @@ export function isBackupType(text: string): text is BackupType {
   return (backupTypes as readonly string[]).includes(text);
 }
 
+/** A time that has PBS's form: whole seconds from 1 to the year 9999. */
+export function isBackupTime(time: number): boolean {
+  return Number.isInteger(time) && time >= 1 && time <= maxTime;
+}
+
 /** `2023-11-14T22:13:20Z`, always UTC. */
 export function formatBackupTime(time: number): string {
   return `${new Date(time * 1000).toISOString().slice(0, 19)}Z`;
@@ -52,7 +57,7 @@ export function formatBackupTime(time: number): string {
 export function parseBackupTime(text: string): number | undefined {
   if (!timePattern.test(text)) return undefined;
   const time = Date.parse(text) / 1000;
-  if (!Number.isInteger(time) || time < 1 || time > maxTime) return undefined;
+  if (!isBackupTime(time)) return undefined;
   // Date.parse accepts 24:00:00 and, in some forms, days that roll over.
   return formatBackupTime(time) === text ? time : undefined;
 }
@@ -101,6 +106,45 @@ export function formatGroup(group: GroupId): string {
 /** `ns/a/vm/100/2023-11-14T22:13:20Z`: the path in a datastore, in the mount and in messages. */
 export function formatSnapshot(snapshot: SnapshotId): string {
   return `${formatGroup(snapshot)}/${formatBackupTime(snapshot.time)}`;
+}
+
+/**
+ * The inverse of `formatGroup`.
+ * @throws PbsfsError `usage`
+ */
+export function parseGroup(text: string): GroupId {
+  const components = text.split('/');
+  const id = components.pop() ?? '';
+  const type = components.pop() ?? '';
+  if (!isBackupType(type) || !isSafeId(id)) {
+    throw new PbsfsError('usage', `'${text}' is not a group`, {
+      hint: 'write TYPE/ID, such as vm/100',
+    });
+  }
+  return { namespace: parseNamespacePath(components, text), type, id };
+}
+
+/**
+ * The inverse of `formatSnapshot`.
+ * @throws PbsfsError `usage`
+ */
+export function parseSnapshot(text: string): SnapshotId {
+  const slash = text.lastIndexOf('/');
+  const time = parseBackupTime(text.slice(slash + 1));
+  if (slash < 0 || time === undefined) {
+    throw new PbsfsError('usage', `'${text}' is not a snapshot`, {
+      hint: 'write TYPE/ID/TIME, such as vm/100/2023-11-14T22:13:20Z',
+    });
+  }
+  return { ...parseGroup(text.slice(0, slash)), time };
+}
+
+/** `ns`, `a`, `ns`, `b` → `a`, `b`. */
+function parseNamespacePath(components: readonly string[], text: string): Namespace {
+  const isPath =
+    components.length % 2 === 0 && components.every((c, i) => i % 2 === 1 || c === 'ns');
+  if (!isPath) throw new PbsfsError('usage', `'${text}': its namespace is not written ns/NAME`);
+  return parseNamespace(components.filter((_, i) => i % 2 === 1).join('/'));
 }
 
 const numericId = /^\d+$/;
