@@ -92,50 +92,50 @@ export function displayName(filename: string): string {
   return added !== undefined && name + added === filename ? name : filename;
 }
 
-/** The files of an archive: two where its metadata and its payload are stored apart. */
-export type ArchiveFiles =
-  | { readonly split: false; readonly filename: string }
-  | { readonly split: true; readonly metadata: string; readonly payload: string };
-
-/** An archive as it is shown: a split one under its one `.pxar` name. */
-export type Archive = ArchiveFiles & { readonly name: string };
+/** An archive as it is shown: one file, or two where its metadata and its payload are stored apart. */
+export type Archive =
+  | { readonly name: string; readonly split: false; readonly filename: string }
+  | {
+      readonly name: string;
+      readonly split: true;
+      readonly metadata: string;
+      readonly payload: string;
+    };
 
 const splitEnd = /\.[mp]pxar\.didx$/;
 
-function splitPair(base: string): { readonly metadata: string; readonly payload: string } {
-  return { metadata: `${base}.mpxar.didx`, payload: `${base}.ppxar.didx` };
-}
-
-/**
- * Finds an archive by any of its names among the files of a snapshot: `root.pxar` and `root.mpxar` give the
- * pair of a split archive. Undefined where it, or half of the pair, is not listed.
- * @throws PbsfsError `usage` for a name that no archive can have.
- */
-export function findArchive(name: string, filenames: Iterable<string>): ArchiveFiles | undefined {
-  const listed = new Set(filenames);
-  const filename = serverFileName(name);
-  const isSplit = splitEnd.test(filename);
-  if (listed.has(filename) && !isSplit) return { split: false, filename };
-  if (!isSplit && !filename.endsWith('.pxar.didx')) return undefined;
-  const pair = splitPair(filename.replace(/\.[mp]?pxar\.didx$/, ''));
-  if (!listed.has(pair.metadata) || !listed.has(pair.payload)) return undefined;
-  return { split: true, ...pair };
-}
-
 /** The archives that make up a snapshot, in the order of its files, each with a name of its own. */
-export function listArchives(filenames: readonly string[]): readonly Archive[] {
+export function listArchives(filenames: Iterable<string>): readonly Archive[] {
   const listed = new Set(filenames);
   const archives: Archive[] = [];
   for (const filename of listed) {
     const base = filename.replace(splitEnd, '');
-    const pair = splitPair(base);
-    const isPaired = base !== filename && listed.has(pair.metadata) && listed.has(pair.payload);
+    const [metadata, payload] = [`${base}.mpxar.didx`, `${base}.ppxar.didx`];
+    const isPaired = base !== filename && listed.has(metadata) && listed.has(payload);
     if (!isPaired) {
       archives.push({ name: displayName(filename), split: false, filename });
-    } else if (filename === pair.metadata) {
+    } else if (filename === metadata) {
       const isTaken = listed.has(`${base}.pxar.didx`);
-      archives.push({ name: isTaken ? `${base}.mpxar` : `${base}.pxar`, split: true, ...pair });
+      archives.push({
+        name: `${base}.${isTaken ? 'mpxar' : 'pxar'}`,
+        split: true,
+        metadata,
+        payload,
+      });
     }
   }
   return archives;
+}
+
+/**
+ * An archive by any of its names: short, the server's, or that of one half of a split archive. Undefined
+ * where there is none.
+ */
+export function findArchive(name: string, filenames: Iterable<string>): Archive | undefined {
+  const filename = kindOf(name) === undefined ? `${name}${addedExtension(name) ?? ''}` : name;
+  return listArchives(filenames).find((archive) =>
+    archive.split
+      ? [archive.metadata, archive.payload, `${archive.name}.didx`].includes(filename)
+      : archive.filename === filename,
+  );
 }

@@ -24,6 +24,8 @@ export interface ChunkIndex {
   chunkEnd(i: number): number;
   /** Digest of chunk `i`, 32 bytes: a view of the index. */
   digest(i: number): Buffer;
+  /** Whether chunk `i` has that digest: cheaper than `digest`, for passes over all entries. */
+  hasDigest(i: number, digest: Uint8Array): boolean;
   /** The chunk that holds the byte at `offset`, which lies within the archive. */
   chunkAt(offset: number): number;
 }

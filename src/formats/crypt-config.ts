@@ -18,7 +18,9 @@ import {
   subtle,
   type webcrypto,
 } from 'node:crypto';
+import { inspect } from 'node:util';
 import { PbsfsError } from '../errors.ts';
+import { formatShortFingerprint } from './fingerprint.ts';
 import { Secret } from './secret.ts';
 
 /** Bytes of an encryption key. */
@@ -59,7 +61,7 @@ export class CryptConfig {
     this.fingerprint = this.digestSync(fingerprintInput);
   }
 
-  /** Secret as well: it signs. Not an own property, so nothing prints it. */
+  /** Makes digests and signatures; secret as well. */
   get idKey(): Buffer {
     return this.#idKey;
   }
@@ -67,6 +69,11 @@ export class CryptConfig {
   /** The raw key, to be written into a key file. */
   revealKey(): Buffer {
     return this.#key.reveal();
+  }
+
+  /** What a debugger or a log may see of it. */
+  [inspect.custom](): string {
+    return `CryptConfig ${formatShortFingerprint(this.fingerprint)}`;
   }
 
   /** Digest of an encrypted chunk with these plain bytes, on the thread pool. */

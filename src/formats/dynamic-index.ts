@@ -15,6 +15,7 @@ import { maxChunkSize } from './data-blob.ts';
 import {
   assertInRange,
   decodeIndexHeader,
+  digestEquals,
   digestSize,
   encodeIndexHeader,
   type IndexHeader,
@@ -56,6 +57,11 @@ export class DynamicIndex implements ChunkIndex {
   digest(i: number): Buffer {
     assertInRange(i, this.chunkCount, 'chunk');
     return this.#entries.subarray(i * entrySize + endSize, (i + 1) * entrySize);
+  }
+
+  hasDigest(i: number, digest: Uint8Array): boolean {
+    assertInRange(i, this.chunkCount, 'chunk');
+    return digestEquals(this.#entries, i * entrySize + endSize, digest);
   }
 
   chunkAt(offset: number): number {

@@ -15,6 +15,7 @@ import { maxChunkSize } from './data-blob.ts';
 import {
   assertInRange,
   decodeIndexHeader,
+  digestEquals,
   digestSize,
   encodeIndexHeader,
   type IndexHeader,
@@ -59,14 +60,15 @@ export class FixedIndex implements ChunkIndex {
     return this.#digests.subarray(i * digestSize, (i + 1) * digestSize);
   }
 
+  hasDigest(i: number, digest: Uint8Array): boolean {
+    assertInRange(i, this.chunkCount, 'chunk');
+    return digestEquals(this.#digests, i * digestSize, digest);
+  }
+
   chunkAt(offset: number): number {
     assertInRange(offset, this.size, 'offset');
     return Math.floor(offset / this.chunkSize);
   }
-}
-
-function isPowerOfTwo(value: number): boolean {
-  return value > 0 && 2 ** Math.round(Math.log2(value)) === value;
 }
 
 /** @throws PbsfsError `corrupt` */
@@ -75,7 +77,9 @@ export function decodeFixedIndex(bytes: Uint8Array): FixedIndex {
   const header = decodeIndexHeader(file, 'fixed index', magic, digestSize);
   const size = readU64(file, sizeOffset, 'image size');
   const chunkSize = readU64(file, chunkSizeOffset, 'chunk size');
-  if (chunkSize > maxChunkSize || !isPowerOfTwo(chunkSize)) {
+  // Up to 2^24, so that bit operations, which cut to 32 bits, are exact.
+  const isPowerOfTwo = chunkSize > 0 && (chunkSize & (chunkSize - 1)) === 0;
+  if (chunkSize > maxChunkSize || !isPowerOfTwo) {
     throw new PbsfsError(
       'corrupt',
       `chunk size ${chunkSize} is not a power of two up to ${maxChunkSize}`,

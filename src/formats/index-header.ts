@@ -77,6 +77,14 @@ function readCtime(bytes: Buffer): number {
   return Number(bytes.readBigInt64LE(ctimeOffset));
 }
 
+/** Compares the digest at `offset` of the entries in place, with no view made for it. */
+export function digestEquals(entries: Buffer, offset: number, digest: Uint8Array): boolean {
+  for (let i = 0; i < digestSize; i++) {
+    if (entries[offset + i] !== digest[i]) return false;
+  }
+  return true;
+}
+
 export interface IndexIdentity {
   /** 16 bytes. */
   readonly uuid: Uint8Array;

@@ -91,8 +91,9 @@ export function canonicalJson(value: JsonValue): string {
   if (value === null) throw new PbsfsError('corrupt', 'signed JSON holds a null');
   if (isJsonObject(value)) {
     const members = Object.entries(value)
-      .sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
-      .map(([key, member]) => `${JSON.stringify(key)}:${canonicalJson(member)}`);
+      .map(([key, member]) => ({ key, bytes: Buffer.from(key), member }))
+      .sort((a, b) => Buffer.compare(a.bytes, b.bytes))
+      .map(({ key, member }) => `${JSON.stringify(key)}:${canonicalJson(member)}`);
     return `{${members.join(',')}}`;
   }
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;

@@ -142,12 +142,11 @@ async function deriveKey(
     return pbkdf2Async(passphrase, kdf.salt, kdf.iterations, keySize, 'sha256');
   }
   const { n, r, p, salt } = kdf;
-  return scryptAsync(passphrase, salt, keySize, {
-    N: n,
-    r,
-    p,
-    maxmem: scryptMemory(n, r, p),
-  });
+  try {
+    return await scryptAsync(passphrase, salt, keySize, { N: n, r, p, maxmem: scryptMemory(n, r, p) });
+  } catch (cause) {
+    throw new PbsfsError('corrupt', `scrypt refuses n=${n} r=${r} p=${p}`, { cause });
+  }
 }
 
 /**

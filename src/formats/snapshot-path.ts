@@ -147,15 +147,25 @@ function parseNamespacePath(components: readonly string[], text: string): Namesp
   return parseNamespace(components.filter((_, i) => i % 2 === 1).join('/'));
 }
 
-const numericId = /^\d+$/;
+const maxU64 = 2n ** 64n - 1n;
+
+/** The value of an id that PBS parses as a u64. */
+function numericValue(id: string): bigint | undefined {
+  const value = /^0*\d{1,20}$/.test(id) ? BigInt(id) : undefined;
+  return value === undefined || value > maxU64 ? undefined : value;
+}
+
+function compare<T extends string | bigint>(a: T, b: T): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}
 
 /** PBS's order of a listing: by type, numeric ids by value and first, then the others bytewise. */
 export function compareGroups(a: GroupId, b: GroupId): number {
-  if (a.type !== b.type) return a.type < b.type ? -1 : 1;
-  const aNumeric = numericId.test(a.id);
-  const bNumeric = numericId.test(b.id);
-  if (aNumeric !== bNumeric) return aNumeric ? -1 : 1;
-  if (aNumeric && BigInt(a.id) !== BigInt(b.id)) return BigInt(a.id) < BigInt(b.id) ? -1 : 1;
-  if (a.id === b.id) return 0;
-  return a.id < b.id ? -1 : 1;
+  if (a.type !== b.type) return compare(a.type, b.type);
+  const [aValue, bValue] = [numericValue(a.id), numericValue(b.id)];
+  if (aValue === undefined && bValue === undefined) return compare(a.id, b.id);
+  if (aValue === undefined) return 1;
+  if (bValue === undefined) return -1;
+  return compare(aValue, bValue) || compare(a.id, b.id);
 }
