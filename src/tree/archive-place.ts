@@ -1,0 +1,14 @@
+/** Where an archive node stands: enough for its errors to name it and for its snapshot to open it. */
+import type { ErrorContext } from '../errors.ts';
+import { formatSnapshot, type SnapshotId } from '../formats/snapshot-path.ts';
+
+export interface ArchivePlace {
+  readonly snapshot: SnapshotId;
+  /** Server name, such as `drive-scsi0.img.fidx`. */
+  readonly filename: string;
+  readonly ino: number;
+}
+
+export function placeContext(place: ArchivePlace): ErrorContext {
+  return { snapshot: formatSnapshot(place.snapshot), archive: place.filename };
+}

@@ -1,0 +1,57 @@
+/**
+ * What PBS knows of a group, a snapshot or an archive beside its content, as extended attributes
+ * `user.pbs.*`. Only what is set is listed.
+ */
+import { formatFingerprint } from '../formats/fingerprint.ts';
+import type { ManifestFile } from '../formats/manifest.ts';
+import type { GroupInfo, SnapshotInfo } from '../repository/repository.ts';
+import type { Xattr } from './node.ts';
+
+type Values = Readonly<Record<string, string | undefined>>;
+
+function toXattrs(values: Values): readonly Xattr[] {
+  return Object.entries(values).flatMap(([name, value]) =>
+    value === undefined
+      ? []
+      : [{ name: Buffer.from(`user.pbs.${name}`), value: Buffer.from(value) }],
+  );
+}
+
+export function groupXattrs(info: GroupInfo): readonly Xattr[] {
+  return toXattrs({ owner: info.owner, comment: info.comment });
+}
+
+export function snapshotXattrs(info: SnapshotInfo): readonly Xattr[] {
+  return toXattrs({
+    owner: info.owner,
+    comment: info.comment,
+    protected: info.finished ? String(info.protected) : undefined,
+    'verify-state': info.verification?.state,
+    'crypt-mode': info.finished ? snapshotCryptMode(info) : undefined,
+    fingerprint: info.fingerprint,
+    size: info.size?.toString(),
+  });
+}
+
+/** The strongest mode of its files, as PBS shows it for a snapshot. */
+function snapshotCryptMode(info: SnapshotInfo): string {
+  const modes = new Set(info.files.map((file) => file.cryptMode));
+  if (modes.has('encrypt')) return 'encrypt';
+  return modes.has('sign-only') ? 'sign-only' : 'none';
+}
+
+/** @param fingerprint of the key that encrypted or signed the snapshot, 32 bytes. */
+export function archiveXattrs(
+  file: ManifestFile,
+  fingerprint: Uint8Array | undefined,
+): readonly Xattr[] {
+  return toXattrs({
+    'crypt-mode': file.cryptMode,
+    size: String(file.size),
+    csum: file.csum.toString('hex'),
+    fingerprint:
+      fingerprint === undefined || file.cryptMode === 'none'
+        ? undefined
+        : formatFingerprint(fingerprint),
+  });
+}
