@@ -57,15 +57,13 @@ export class SnapshotArchives implements AsyncDisposable {
     return await withContext({ snapshot: formatSnapshot(snapshot) }, async () => {
       const reader = await repository.openSnapshot(snapshot, signal);
       try {
-        const manifest = await withContext({ archive: manifestName }, async () =>
-          parseManifest(
-            await decodeBlob(await reader.readFile(manifestName, signal), {
-              maxLength: maxBlobSize,
-              crc: true,
-            }),
-          ),
-        );
-        const key = await pickKey(reader, manifest, keys, signal);
+        const { manifest, key } = await withContext({ archive: manifestName }, async () => {
+          const raw = await reader.readFile(manifestName, signal);
+          const manifest = parseManifest(
+            await decodeBlob(raw, { maxLength: maxBlobSize, crc: true }),
+          );
+          return { manifest, key: await pickKey(reader, manifest, keys, signal) };
+        });
         return new SnapshotArchives(reader, manifest, key);
       } catch (error) {
         await reader[Symbol.asyncDispose]();
