@@ -2,13 +2,12 @@
  * What all nodes of one tree share: the repository, the keys, the opened snapshots and the one chunk cache.
  * Handed to each node when it is made; there is no global.
  */
+import { type ChunkResources, createChunkReader } from '../archives/image.ts';
 import type { KeyRing } from '../archives/key-ring.ts';
 import { type OpenedIndex, SnapshotArchives } from '../archives/snapshot-archives.ts';
 import { withZeroOnDamage } from '../archives/zero-on-damage.ts';
 import { AsyncLruCache } from '../chunks/async-lru-cache.ts';
-import { CachedChunkReader } from '../chunks/cached-chunk-reader.ts';
 import { ChunkCache } from '../chunks/chunk-cache.ts';
-import { ChunkFetcher } from '../chunks/chunk-fetcher.ts';
 
 import { formatError, isPbsfsError, PbsfsError, withContext } from '../errors.ts';
 import { formatSnapshot, type Namespace, type SnapshotId } from '../formats/snapshot-path.ts';
@@ -58,8 +57,7 @@ export class TreeContext implements AsyncDisposable {
   readonly openedAt: Time;
   readonly #keys: KeyRing;
   readonly #onError: 'eio' | 'zero';
-  readonly #limiter: Semaphore;
-  readonly #chunks: ChunkCache;
+  readonly #chunks: ChunkResources;
   readonly #snapshots: AsyncLruCache<SnapshotArchives>;
   readonly #indexes: AsyncLruCache<OpenedIndex>;
   #damage = 0;
@@ -73,8 +71,10 @@ export class TreeContext implements AsyncDisposable {
     this.openedAt = timeOfSeconds(Math.floor(Date.now() / 1000));
     this.#keys = options.keys;
     this.#onError = options.onError ?? 'eio';
-    this.#limiter = new Semaphore(options.concurrency);
-    this.#chunks = new ChunkCache({ chunks: options.cacheChunks });
+    this.#chunks = {
+      cache: new ChunkCache({ chunks: options.cacheChunks }),
+      limiter: new Semaphore(options.concurrency),
+    };
     this.#snapshots = new AsyncLruCache({ maxBytes: maxOpenSnapshots, sizeOf: () => 1 });
     this.#indexes = new AsyncLruCache({
       maxBytes: maxIndexBytes,
@@ -115,7 +115,7 @@ export class TreeContext implements AsyncDisposable {
   ): Promise<{ size: number; dataSize: number }> {
     const archives = await this.archives(place.snapshot, signal);
     const opened = await this.#index(archives, place, signal);
-    const reader = this.#reader(archives, opened, place);
+    const reader = createChunkReader(archives, place.filename, opened, this.#chunks);
     return { size: reader.size, dataSize: reader.dataSize };
   }
 
@@ -127,8 +127,8 @@ export class TreeContext implements AsyncDisposable {
     const archives = await this.archives(place.snapshot, signal);
     const opened = await this.#index(archives, place, signal);
     await withContext(placeContext(place), async () => archives.cryptFor(opened.cryptMode));
-    const lease = this.#chunks.acquire();
-    const reader = this.#reader(archives, opened, place);
+    const lease = this.#chunks.cache.acquire();
+    const reader = createChunkReader(archives, place.filename, opened, this.#chunks);
     const source = this.#onError === 'zero' ? withZeroOnDamage(reader, this.#onDamage) : reader;
     return {
       size: source.size,
@@ -155,26 +155,6 @@ export class TreeContext implements AsyncDisposable {
       (loadSignal) => archives.openIndex(place.filename, loadSignal),
       signal,
     );
-  }
-
-  #reader(
-    archives: SnapshotArchives,
-    { index, cryptMode }: OpenedIndex,
-    place: ArchivePlace,
-  ): CachedChunkReader {
-    const crypt = archives.cryptIfKnown(cryptMode);
-    const fetcher = new ChunkFetcher({
-      reader: archives.reader,
-      cryptMode,
-      ...(crypt === undefined ? {} : { crypt }),
-      limiter: this.#limiter,
-    });
-    return new CachedChunkReader({
-      index,
-      fetcher,
-      cache: this.#chunks,
-      context: placeContext(place),
-    });
   }
 
   readonly #onDamage = (error: PbsfsError): void => {

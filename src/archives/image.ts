@@ -1,0 +1,65 @@
+/** An archive behind an index (a disk image, a pxar stream, a catalog) as verified bytes at offsets. */
+import { CachedChunkReader } from '../chunks/cached-chunk-reader.ts';
+import { ChunkCache } from '../chunks/chunk-cache.ts';
+import { ChunkFetcher } from '../chunks/chunk-fetcher.ts';
+import { withContext } from '../errors.ts';
+import { formatSnapshot } from '../formats/snapshot-path.ts';
+import { Semaphore } from '../semaphore.ts';
+import type { OpenedIndex, SnapshotArchives } from './snapshot-archives.ts';
+
+export interface ChunkResources {
+  /** Shared by all archives that may hold the same chunks. */
+  readonly cache: ChunkCache;
+  /** Bounds the chunks in flight. */
+  readonly limiter: Semaphore;
+}
+
+/**
+ * The reader of one archive. It measures a locked one too; a key is only needed when bytes are read.
+ * @param filename server name, for errors.
+ */
+export function createChunkReader(
+  archives: SnapshotArchives,
+  filename: string,
+  { index, cryptMode }: OpenedIndex,
+  { cache, limiter }: ChunkResources,
+): CachedChunkReader {
+  const crypt = archives.cryptIfKnown(cryptMode);
+  return new CachedChunkReader({
+    index,
+    fetcher: new ChunkFetcher({ reader: archives.reader, cryptMode, crypt, limiter }),
+    cache,
+    context: { snapshot: formatSnapshot(archives.snapshot), archive: filename },
+  });
+}
+
+export interface ImageOptions {
+  /** Chunks of 4 MiB kept: 1 for sequential reading, 8 and more for random access. */
+  readonly cacheChunks?: number;
+  /** Chunks fetched and decoded at once. */
+  readonly concurrency?: number;
+}
+
+const defaultImageCacheChunks = 8;
+const defaultConcurrency = 8;
+
+/**
+ * Opens one archive with a cache of its own: what a program needs that reads a single image.
+ * @param filename server name, such as `drive-scsi0.img.fidx`.
+ * @throws PbsfsError `not-found`, `corrupt`, `key-missing`, `key-wrong`; `usage` for options below 1
+ */
+export async function openImage(
+  archives: SnapshotArchives,
+  filename: string,
+  options: ImageOptions = {},
+): Promise<CachedChunkReader> {
+  const resources = {
+    cache: new ChunkCache({ chunks: options.cacheChunks ?? defaultImageCacheChunks }),
+    limiter: new Semaphore(options.concurrency ?? defaultConcurrency),
+  };
+  const opened = await archives.openIndex(filename);
+  await withContext({ snapshot: formatSnapshot(archives.snapshot), archive: filename }, async () =>
+    archives.cryptFor(opened.cryptMode),
+  );
+  return createChunkReader(archives, filename, opened, resources);
+}
