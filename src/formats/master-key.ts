@@ -30,34 +30,39 @@ export function decryptMasterKeyBlob(
   passphrase?: Uint8Array,
 ): KeyFile {
   const key = openPrivateKey(privateKeyPem, passphrase);
-  const modulusSize = (key.asymmetricKeyDetails?.modulusLength ?? 0) / 8;
-  if (rsaBytes.length !== modulusSize) {
+  const expected = Math.ceil(modulusBits(key) / 8);
+  if (rsaBytes.length !== expected) {
     throw new PbsfsError(
       'key-wrong',
-      `encrypted key has ${rsaBytes.length} bytes, the master key is for ${modulusSize}`,
+      `encrypted key has ${rsaBytes.length} bytes, the master key is for ${expected}`,
     );
   }
   return parseKeyFile(stripPadding(decryptUnpadded(rsaBytes, key)).toString('utf8'));
 }
 
-function openPrivateKey(pem: string | Buffer, passphrase: Uint8Array | undefined): KeyObject {
+/**
+ * Reads a private master key.
+ * @throws PbsfsError `key-missing`, `key-wrong`, `corrupt`
+ */
+export function openPrivateKey(pem: string | Buffer, passphrase?: Uint8Array): KeyObject {
   const isProtected = pem.includes('ENCRYPTED');
   if (isProtected && passphrase === undefined) {
     throw new PbsfsError('key-missing', 'private master key needs a passphrase');
   }
-  let key: KeyObject;
   try {
-    key = createPrivateKey({ key: pem, passphrase: Buffer.from(passphrase ?? '') });
+    return createPrivateKey({ key: pem, passphrase: Buffer.from(passphrase ?? '') });
   } catch (cause) {
     // A wrong passphrase shows as one of many errors: one in 256 even leaves a padding that looks right.
     throw isProtected
       ? new PbsfsError('key-wrong', 'wrong passphrase for the private master key', { cause })
       : new PbsfsError('corrupt', 'private master key is not a private key in PEM form', { cause });
   }
-  if (key.asymmetricKeyType !== 'rsa') {
-    throw new PbsfsError('corrupt', `private master key is ${key.asymmetricKeyType} and not RSA`);
-  }
-  return key;
+}
+
+function modulusBits(key: KeyObject): number {
+  const bits = key.asymmetricKeyType === 'rsa' && key.asymmetricKeyDetails?.modulusLength;
+  if (typeof bits === 'number') return bits;
+  throw new PbsfsError('corrupt', `master key is of type ${key.asymmetricKeyType}, not RSA`);
 }
 
 const wrongKey = 'encrypted key was not made for this master key';
@@ -82,19 +87,31 @@ function stripPadding(padded: Buffer): Buffer {
 /**
  * The content of `rsa-encrypted.key.blob`.
  * @param keyFile one with no passphrase, as `createKeyFile` makes it for `none`.
- * @throws PbsfsError `corrupt` where the public key is none, or is too short.
+ * @throws PbsfsError `corrupt` where the public key is none, or is too short for a key file.
  */
 export function encryptForMasterKey(keyFile: KeyFile, publicKeyPem: string | Buffer): Buffer {
   if (keyFile.kdf.type !== 'none') {
     throw new PbsfsError('bug', 'a protected key file cannot be recovered by a master key');
   }
+  const key = openPublicKey(publicKeyPem);
+  const bits = modulusBits(key);
   try {
-    const key = createPublicKey(publicKeyPem);
     return publicEncrypt(
       { key, padding: constants.RSA_PKCS1_PADDING },
       Buffer.from(formatKeyFile(keyFile)),
     );
   } catch (cause) {
-    throw new PbsfsError('corrupt', 'public master key is not an RSA key in PEM form', { cause });
+    throw new PbsfsError('corrupt', `public master key of ${bits} bits cannot hold a key file`, {
+      hint: 'it needs 3072 bits or more',
+      cause,
+    });
+  }
+}
+
+function openPublicKey(pem: string | Buffer): KeyObject {
+  try {
+    return createPublicKey(pem);
+  } catch (cause) {
+    throw new PbsfsError('corrupt', 'public master key is not a key in PEM form', { cause });
   }
 }
