@@ -30,7 +30,7 @@ function layerOf(file: string): string {
 }
 
 function importsOf(source: string): string[] {
-  const pattern = /(?:from|import|require)\s*\(?\s*'([^']+)'/g;
+  const pattern = /(?:\bfrom\s+|\bimport\s+|\bimport\(\s*|\brequire\(\s*)'([^']+)'/g;
   return [...source.matchAll(pattern)].map((match) => match[1] ?? '');
 }
 

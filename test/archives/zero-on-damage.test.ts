@@ -20,6 +20,7 @@ function source(
     nextHole: () => bytes.length,
     read: async (offset, length) => {
       const end = Math.min(offset + length, bytes.length);
+      if (offset >= end) return [];
       for (let i = Math.floor(offset / chunk); i * chunk < end; i++) {
         if (!bad.has(i)) continue;
         throw new PbsfsError(code, 'bad', { context: { offset: i * chunk, length: chunk } });
