@@ -1,8 +1,7 @@
 /** Recognizes a datastore directory and opens it. */
-import { constants } from 'node:fs';
-import { access, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { PbsfsError } from '../../errors.ts';
+import { formatError, PbsfsError } from '../../errors.ts';
 import { backupTypes } from '../../formats/snapshot-path.ts';
 import { type Logger, silentLogger } from '../../log.ts';
 import type { Repository } from '../repository.ts';
@@ -38,7 +37,7 @@ export async function openDatastore(
   }
   const others = await Promise.all(chunkDirs.map(chunkDirectory));
   if (!hasChunks && others.length === 0) {
-    logger('warn', `${path}: has no .chunks: backups can be listed, but not read`);
+    logger('warn', `backups can be listed, but not read: ${path}: has no .chunks`);
   }
   if (hasChunks) await warnIfClosed(own, logger);
   return new DatastoreRepository(path, root, new ChunkDirectories([own, ...others]));
@@ -81,10 +80,9 @@ async function chunkDirectory(path: string): Promise<string> {
 
 async function warnIfClosed(chunks: string, logger: Logger): Promise<void> {
   try {
-    await access(chunks, constants.X_OK);
+    await stat(`${chunks}/.`); // needs the right to look into it
   } catch (error) {
-    const known = translateErrno(error, chunks);
-    const hint = known.hint === undefined ? '' : ` (${known.hint})`;
-    logger('warn', `${chunks}: ${known.message}: backups can be listed, but not read${hint}`);
+    const why = formatError(translateErrno(error, chunks));
+    logger('warn', `backups can be listed, but not read: ${why}`);
   }
 }
