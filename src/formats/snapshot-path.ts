@@ -139,12 +139,14 @@ export function parseSnapshot(text: string): SnapshotId {
   return { ...parseGroup(text.slice(0, slash)), time };
 }
 
-/** `ns`, `a`, `ns`, `b` → `a`, `b`. */
+/** The inverse of `namespacePath`, cut at its slashes. */
 function parseNamespacePath(components: readonly string[], text: string): Namespace {
-  const isPath =
-    components.length % 2 === 0 && components.every((c, i) => i % 2 === 1 || c === 'ns');
-  if (!isPath) throw new PbsfsError('usage', `'${text}': its namespace is not written ns/NAME`);
-  return parseNamespace(components.filter((_, i) => i % 2 === 1).join('/'));
+  const names = components.filter((_, i) => i % 2 === 1);
+  const namespace = parseNamespace(names.join('/'));
+  if (namespacePath(namespace) !== components.join('/')) {
+    throw new PbsfsError('usage', `'${text}': a namespace is written ns/NAME`);
+  }
+  return namespace;
 }
 
 const maxU64 = 2n ** 64n - 1n;
