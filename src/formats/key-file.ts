@@ -143,7 +143,12 @@ async function deriveKey(
   }
   const { n, r, p, salt } = kdf;
   try {
-    return await scryptAsync(passphrase, salt, keySize, { N: n, r, p, maxmem: scryptMemory(n, r, p) });
+    return await scryptAsync(passphrase, salt, keySize, {
+      N: n,
+      r,
+      p,
+      maxmem: scryptMemory(n, r, p),
+    });
   } catch (cause) {
     throw new PbsfsError('corrupt', `scrypt refuses n=${n} r=${r} p=${p}`, { cause });
   }

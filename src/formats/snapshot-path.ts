@@ -139,14 +139,14 @@ export function parseSnapshot(text: string): SnapshotId {
   return { ...parseGroup(text.slice(0, slash)), time };
 }
 
-/** The inverse of `namespacePath`, cut at its slashes. */
+/** `ns`, `a`, `ns`, `b` → `a`, `b`. */
 function parseNamespacePath(components: readonly string[], text: string): Namespace {
   const names = components.filter((_, i) => i % 2 === 1);
-  const namespace = parseNamespace(names.join('/'));
-  if (namespacePath(namespace) !== components.join('/')) {
+  const isPath = components.every((part, i) => i % 2 === 1 || part === 'ns');
+  if (!isPath || names.length * 2 !== components.length || names.includes('')) {
     throw new PbsfsError('usage', `'${text}': a namespace is written ns/NAME`);
   }
-  return namespace;
+  return parseNamespace(names.join('/'));
 }
 
 const maxU64 = 2n ** 64n - 1n;
