@@ -204,6 +204,21 @@ test('nothing but one whole zstd frame is taken', async () => {
   }
 });
 
+test('a frame that promises exabytes, or wants a window of gigabytes, gets neither', async () => {
+  const promise = hex('28b52ffd e0 ffffffffffffff3f 010000');
+  const wide = hex('28b52ffd 00 a8 010000');
+  const before = process.memoryUsage().rss;
+  for (const frame of [promise, wide]) {
+    for (const limit of [4096, maxBlobSize]) {
+      await assert.rejects(
+        decodeBlob(zstdBlob(frame), { maxLength: limit }),
+        expectError('corrupt'),
+      );
+    }
+  }
+  assert.ok(process.memoryUsage().rss - before < 64 * 1024 * 1024);
+});
+
 test('a zip bomb is stopped at the expected length', async () => {
   const bomb = zstdBlob(zstdCompressSync(Buffer.alloc(64 * 1024 * 1024)));
   assert.ok(bomb.length < 10_000);
