@@ -40,6 +40,11 @@ export class AsyncLruCache<V extends object> {
     });
   }
 
+  /** Whether the value is here or on its way. */
+  has(key: string): boolean {
+    return this.#values.has(key) || this.#flights.has(key);
+  }
+
   /** The value if it is here, without a load and without making it more recent. */
   peek(key: string): V | undefined {
     return this.#values.peek(key);

@@ -20,7 +20,7 @@ import { zeroBytes } from './zero-chunks.ts';
 export interface CachedChunkReaderOptions {
   readonly index: ChunkIndex;
   readonly fetcher: ChunkFetcher;
-  readonly cache: Pick<ChunkCache, 'get'>;
+  readonly cache: Pick<ChunkCache, 'get' | 'has'>;
   /** Snapshot and archive, for errors. */
   readonly context?: ErrorContext;
 }
@@ -28,7 +28,7 @@ export interface CachedChunkReaderOptions {
 export class CachedChunkReader implements SparseReadAt {
   readonly index: ChunkIndex;
   readonly #fetcher: ChunkFetcher;
-  readonly #cache: Pick<ChunkCache, 'get'>;
+  readonly #cache: Pick<ChunkCache, 'get' | 'has'>;
   readonly #context: ErrorContext;
   readonly #holes: HoleMap;
 
@@ -72,19 +72,24 @@ export class CachedChunkReader implements SparseReadAt {
     const offset = this.index.chunkStart(i);
     const length = this.index.chunkEnd(i) - offset;
     if (this.#holes.isZero(i)) return zeroBytes(length);
-    const digest = this.index.digest(i);
-    // The same digest under another length or crypt mode has to pass its own checks.
-    const key = `${this.#fetcher.isEncrypted}:${length}:${digest.toString('hex')}`;
+    const load = (loadSignal: AbortSignal) =>
+      this.#fetcher.fetch(this.index.digest(i), length, loadSignal, this.#paddedLength(i, length));
     try {
-      return await this.#cache.get(
-        key,
-        (loadSignal) =>
-          this.#fetcher.fetch(digest, length, loadSignal, this.#paddedLength(i, length)),
-        signal,
-      );
+      return await this.#cache.get(this.#key(i), load, signal);
     } catch (error) {
       throw toPbsfsError(error).at({ ...this.#context, offset, length });
     }
+  }
+
+  /** Whether chunk `i` needs no fetch: known zeros, cached, or on its way. */
+  isPresent(i: number): boolean {
+    return this.#holes.isZero(i) || this.#cache.has(this.#key(i));
+  }
+
+  /** The same digest under another length or crypt mode has to pass its own checks. */
+  #key(i: number): string {
+    const length = this.index.chunkEnd(i) - this.index.chunkStart(i);
+    return `${this.#fetcher.isEncrypted}:${length}:${this.index.digest(i).toString('hex')}`;
   }
 
   /** Some writers pad the last chunk of an image; no other may be longer than its range. */

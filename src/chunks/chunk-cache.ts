@@ -33,6 +33,11 @@ export class ChunkCache {
     return this.#chunks.get(key, load, signal);
   }
 
+  /** Whether the chunk is here or on its way. */
+  has(key: string): boolean {
+    return this.#chunks.has(key);
+  }
+
   /** Keeps the content alive until the lease is disposed. */
   acquire(): Disposable {
     let isHeld = true;

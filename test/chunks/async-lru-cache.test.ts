@@ -41,11 +41,13 @@ test('a value is loaded once however many ask, and remembered', async () => {
   const asked = Array.from({ length: 16 }, () => cache.get('a', load));
   await turn();
   assert.equal(cache.peek('a'), undefined);
+  assert.deepEqual([cache.has('a'), cache.has('b')], [true, false]);
   succeed();
   const values = await Promise.all(asked);
   assert.equal(new Set(values).size, 1);
   assert.equal(await cache.get('a', load), values[0]);
   assert.equal(cache.peek('a'), values[0]);
+  assert.equal(cache.has('a'), true);
   assert.equal(signals.length, 1);
 });
 

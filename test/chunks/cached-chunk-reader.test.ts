@@ -303,9 +303,14 @@ test('the fetch is stopped when the only read is killed, and the next read fetch
 });
 
 test('a chunk can be asked for by position, ahead of any read', async () => {
-  const archive = memoryArchive(imageOf(3, 5), { cut: chunkSize });
+  const data = Buffer.concat([imageOf(1), Buffer.alloc(chunkSize), imageOf(1, 5)]);
+  const archive = memoryArchive(data, { cut: chunkSize });
   const reader = readerOf(archive);
-  assert.deepEqual(await reader.chunk(3), archive.data.subarray(3 * chunkSize));
+  const present = () => [0, 1, 2, 3].map((i) => reader.isPresent(i));
+  assert.deepEqual(present(), [false, true, false, false], 'zeros need no fetch');
+  const asked = reader.chunk(3);
+  assert.deepEqual(present(), [false, true, false, true], 'it is on its way');
+  assert.deepEqual(await asked, archive.data.subarray(3 * chunkSize));
   assert.equal((await readBytes(reader, 3 * chunkSize, 5)).length, 5);
   assert.equal(archive.reads.length, 1);
 });
