@@ -1,0 +1,23 @@
+/** How long each part of a conversation with a server may take, in milliseconds. */
+
+export interface Deadlines {
+  /** From the name to the finished TLS handshake, the proxy included. */
+  readonly connect: number;
+  /** From a request to the head of its answer. */
+  readonly headers: number;
+  /** Between two pieces of a body. */
+  readonly progress: number;
+  /** A reader session in use is asked for a sign of life this often, and has as long to give it. */
+  readonly ping: number;
+}
+
+/**
+ * Connect and headers are those of PBS's client: a listing opens every manifest on the server. A link that
+ * died is found by the ping, well before the headers' deadline.
+ */
+export const defaultDeadlines: Deadlines = {
+  connect: 10_000,
+  headers: 120_000,
+  progress: 30_000,
+  ping: 15_000,
+};
