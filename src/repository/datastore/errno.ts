@@ -23,6 +23,7 @@ export function translateErrno(error: unknown, path: string): PbsfsError {
     case 'ENOENT':
     // A file stands where a directory is needed: what would be below it does not exist.
     case 'ENOTDIR':
+    case 'ENAMETOOLONG':
       return new PbsfsError('not-found', 'does not exist', options);
     case 'EACCES':
     case 'EPERM':

@@ -4,16 +4,22 @@
  */
 import { constants, type Dirent } from 'node:fs';
 import { type FileHandle, lstat, open, readdir } from 'node:fs/promises';
-import { throwIfAborted } from '../../abort.ts';
+import { throwIfAborted, unlessAborted } from '../../abort.ts';
 import { isPbsfsError, PbsfsError } from '../../errors.ts';
 import { translateErrno } from './errno.ts';
 
 /** What stands at a path itself: symbolic links are not followed, as PBS does not either. */
 export type PathKind = 'directory' | 'file' | 'other';
 
-async function translated<T>(path: string, action: () => Promise<T>): Promise<T> {
+/** One operation on `path`. A dead network disk never answers, so the signal leaves it behind. */
+async function attempt<T>(
+  path: string,
+  signal: AbortSignal | undefined,
+  action: () => Promise<T>,
+): Promise<T> {
+  throwIfAborted(signal);
   try {
-    return await action();
+    return await unlessAborted(action(), signal);
   } catch (error) {
     throw translateErrno(error, path);
   }
@@ -39,8 +45,7 @@ function kindOf(entry: Pick<Dirent, 'isDirectory' | 'isFile'>): PathKind {
  * @throws PbsfsError `access-denied`, `failed`, `aborted`
  */
 export async function pathKind(path: string, signal?: AbortSignal): Promise<PathKind | undefined> {
-  throwIfAborted(signal);
-  const stats = await ifExists(translated(path, () => lstat(path)));
+  const stats = await ifExists(attempt(path, signal, () => lstat(path)));
   return stats === undefined ? undefined : kindOf(stats);
 }
 
@@ -53,9 +58,8 @@ export async function listNames(
   kind: PathKind,
   signal?: AbortSignal,
 ): Promise<readonly string[]> {
-  throwIfAborted(signal);
   // Where the filesystem gives no type with a name, Node asks lstat by itself.
-  const read = translated(path, () => readdir(path, { withFileTypes: true }));
+  const read = attempt(path, signal, () => readdir(path, { withFileTypes: true }));
   const entries = (await ifExists(read)) ?? [];
   return entries.filter((entry) => kindOf(entry) === kind).map((entry) => entry.name);
 }
@@ -74,31 +78,33 @@ export interface ReadFileOptions {
  * regular file.
  */
 export async function readWholeFile(path: string, options: ReadFileOptions): Promise<Buffer> {
-  const { signal } = options;
-  throwIfAborted(signal);
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
   const follow = options.follow === true ? 0 : constants.O_NOFOLLOW;
   const flags = constants.O_RDONLY | constants.O_NONBLOCK | follow;
-  return translated(path, async () => {
+  return attempt(path, options.signal, async () => {
     const handle = await open(path, flags);
     try {
-      throwIfAborted(signal);
-      const stats = await handle.stat();
-      if (!stats.isFile()) {
-        throw new PbsfsError('corrupt', 'is not a regular file', { context: { path } });
-      }
-      if (stats.size > options.maxLength) {
-        throw new PbsfsError(
-          'corrupt',
-          `file has ${stats.size} bytes, more than the ${options.maxLength} it may have`,
-          { context: { path } },
-        );
-      }
-      return await readFully(handle, stats.size, signal);
+      return await readHandle(handle, path, options);
     } finally {
       await handle.close();
     }
   });
+}
+
+async function readHandle(
+  handle: FileHandle,
+  path: string,
+  { maxLength, signal }: ReadFileOptions,
+): Promise<Buffer> {
+  const stats = await handle.stat();
+  if (!stats.isFile()) {
+    throw new PbsfsError('corrupt', 'is not a regular file', { context: { path } });
+  }
+  if (stats.size > maxLength) {
+    const message = `file has ${stats.size} bytes, more than the ${maxLength} it may have`;
+    throw new PbsfsError('corrupt', message, { context: { path } });
+  }
+  return await readFully(handle, stats.size, signal);
 }
 
 /** Up to `length` bytes: fewer only where the file ends before. */

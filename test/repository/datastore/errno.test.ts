@@ -17,6 +17,7 @@ test('each errno becomes a code that says what to make of it, with the path', ()
   const expected = [
     ['ENOENT', 'not-found', 'does not exist'],
     ['ENOTDIR', 'not-found', 'does not exist'],
+    ['ENAMETOOLONG', 'not-found', 'does not exist'],
     ['EACCES', 'access-denied', 'permission denied'],
     ['EPERM', 'access-denied', 'permission denied'],
     ['ETIMEDOUT', 'timeout', 'connection timed out (ETIMEDOUT)'],
