@@ -14,6 +14,8 @@ export interface ChunkCacheOptions {
 }
 
 export class ChunkCache {
+  /** Bound of all chunks together. */
+  readonly maxBytes: number;
   readonly #chunks: AsyncLruCache<Buffer>;
   #leases = 0;
 
@@ -22,8 +24,9 @@ export class ChunkCache {
     if (!Number.isInteger(chunks) || chunks < 1) {
       throw new PbsfsError('usage', `cache capacity is ${chunks} chunks, at least 1 is needed`);
     }
+    this.maxBytes = chunks * capacityUnit;
     this.#chunks = new AsyncLruCache({
-      maxBytes: chunks * capacityUnit,
+      maxBytes: this.maxBytes,
       sizeOf: (chunk) => chunk.length,
     });
   }

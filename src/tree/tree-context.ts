@@ -8,6 +8,7 @@ import { type OpenedIndex, SnapshotArchives } from '../archives/snapshot-archive
 import { withZeroOnDamage } from '../archives/zero-on-damage.ts';
 import { AsyncLruCache } from '../chunks/async-lru-cache.ts';
 import { ChunkCache } from '../chunks/chunk-cache.ts';
+import { PrefetchBudget, Prefetcher } from '../chunks/prefetcher.ts';
 
 import { formatError, isPbsfsError, PbsfsError, withContext } from '../errors.ts';
 import { formatSnapshot, type Namespace, type SnapshotId } from '../formats/snapshot-path.ts';
@@ -28,6 +29,8 @@ export interface TreeOptions {
   readonly cacheChunks: number;
   /** Chunks fetched and decoded at once, at least 1. */
   readonly concurrency: number;
+  /** Most chunks brought ahead of one who reads forward; 0 turns it off. Default 12. */
+  readonly prefetch?: number;
   readonly timeFormat?: TimeFormat;
   /** Show unfinished snapshots too. */
   readonly all?: boolean;
@@ -40,6 +43,8 @@ export interface TreeOptions {
 
 /** New snapshots should be there when the administrator looks twice; a walk should not ask again. */
 const defaultListingSeconds = 3;
+/** Where whole-image restores stopped to gain in published measurements, between 8 and 16. */
+const defaultPrefetch = 12;
 /** Opened snapshots kept: a manifest and a key each. */
 const maxOpenSnapshots = 256;
 /** A dynamic entry: end offset and digest. */
@@ -58,6 +63,7 @@ export class TreeContext implements AsyncDisposable {
   readonly #keys: KeyRing;
   readonly #onError: 'eio' | 'zero';
   readonly #chunks: ChunkResources;
+  readonly #prefetch: PrefetchBudget;
   readonly #snapshots: AsyncLruCache<SnapshotArchives>;
   readonly #indexes: AsyncLruCache<OpenedIndex>;
   #damage = 0;
@@ -75,6 +81,10 @@ export class TreeContext implements AsyncDisposable {
       cache: new ChunkCache({ chunks: options.cacheChunks }),
       limiter: new Semaphore(options.concurrency),
     };
+    this.#prefetch = new PrefetchBudget({
+      chunks: options.prefetch ?? defaultPrefetch,
+      cacheBytes: this.#chunks.cache.maxBytes,
+    });
     this.#snapshots = new AsyncLruCache({ maxBytes: maxOpenSnapshots, sizeOf: () => 1 });
     this.#indexes = new AsyncLruCache({
       maxBytes: maxIndexBytes,
@@ -130,13 +140,21 @@ export class TreeContext implements AsyncDisposable {
     const lease = this.#chunks.cache.acquire();
     const reader = createChunkReader(archives, place.filename, opened, this.#chunks);
     const source = this.#onError === 'zero' ? withZeroOnDamage(reader, this.#onDamage) : reader;
+    const prefetcher = new Prefetcher(reader, this.#prefetch);
     return {
       size: source.size,
       dataSize: source.dataSize,
-      read: (offset, length, readSignal) => source.read(offset, length, readSignal),
+      read: (offset, length, readSignal) => {
+        const slices = source.read(offset, length, readSignal);
+        prefetcher.onRead(offset, length);
+        return slices;
+      },
       nextData: (offset) => source.nextData(offset),
       nextHole: (offset) => source.nextHole(offset),
-      [Symbol.asyncDispose]: async () => lease[Symbol.dispose](),
+      [Symbol.asyncDispose]: async () => {
+        prefetcher[Symbol.dispose]();
+        lease[Symbol.dispose]();
+      },
     };
   }
 
