@@ -45,6 +45,9 @@ export function translateTransportError(error: unknown, place: string): PbsfsErr
   if (timeoutCodes.includes(code)) {
     return new PbsfsError('timeout', `${place} did not answer in time (${code})`, { cause: error });
   }
+  if (code === 'UND_ERR_DESTROYED' || code === 'UND_ERR_CLOSED') {
+    return new PbsfsError('aborted', 'the repository was closed', { cause: error });
+  }
   if (tlsCode.test(code)) {
     return new PbsfsError('unreachable', `${place} does not speak TLS as expected (${code})`, {
       cause: error,
