@@ -16,6 +16,7 @@ import { parseTreePath } from '../../src/tree/tree-path.ts';
 import {
   type ExpectedSnapshot,
   expectedSnapshots,
+  goldenPassphrase,
   goldenStore,
   readGolden,
 } from '../support/golden.ts';
@@ -258,7 +259,7 @@ describe('locked snapshots', { skip: needs('golden') }, () => {
     const { unlockKeyFile } = await import('../../src/formats/key-file.ts');
     const pem = readGolden('keys/master-private.pem').toString();
     const keys = new KeyRing([], async (rsa) =>
-      unlockKeyFile(decryptMasterKeyBlob(rsa, pem, 'fixture-passphrase')),
+      unlockKeyFile(decryptMasterKeyBlob(rsa, pem, Buffer.from(goldenPassphrase))),
     );
     await using tree = await openGoldenTree({ keys });
     const expected = expectedSnapshots().find(({ dir }) => dir === 'vm/200/2023-11-16T22:13:20Z');
