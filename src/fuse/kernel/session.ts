@@ -1,0 +1,202 @@
+/**
+ * One mount's conversation with the kernel: takes requests, has them answered by the operations in any
+ * order, and keeps account of those in flight, so that an interrupt reaches its victim.
+ */
+import { toPbsfsError } from '../../errors.ts';
+import type { Directory } from '../../tree/node.ts';
+import { keepAttributes } from '../attribute-mapping.ts';
+import { defaultMutableSeconds, type MountOptions } from '../driver.ts';
+import { type ErrnoName, errno, errnoOf } from '../errno.ts';
+import { createFailureLog, type FailureLog } from '../failure-log.ts';
+import { initRequestSize, negotiate } from '../wire/init.ts';
+import { opcode } from '../wire/opcode.ts';
+import { encodeReplyHeader } from '../wire/reply.ts';
+import { decodeRequest, type Request } from '../wire/request.ts';
+import { readU64 } from '../wire/u64.ts';
+import { HandleTable } from './handle-table.ts';
+import { InodeTable } from './inode-table.ts';
+import { type Answer, done, type Operation, type Reply, type Served } from './operation.ts';
+import { operations } from './operations.ts';
+
+/** Writes one reply. False where the kernel does not wait for it any more. */
+export type SendReply = (parts: readonly Uint8Array[]) => boolean;
+
+export type SessionOptions = Pick<
+  MountOptions,
+  'capacity' | 'logger' | 'mapAttributes' | 'mutableSeconds'
+>;
+
+export class Session {
+  /** Resolves when the kernel and we have agreed, so that the mount answers. */
+  readonly started: Promise<void>;
+  readonly #served: Served;
+  readonly #send: SendReply;
+  readonly #reportFailure: FailureLog;
+  readonly #inFlight = new Map<number, AbortController>();
+  readonly #start: () => void;
+
+  constructor(root: Directory, send: SendReply, options: SessionOptions) {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.started = promise;
+    this.#start = resolve;
+    this.#send = send;
+    this.#reportFailure = createFailureLog(options.logger);
+    this.#served = {
+      inodes: new InodeTable(root),
+      files: new HandleTable(),
+      directories: new HandleTable(),
+      capacity: options.capacity,
+      mapAttributes: options.mapAttributes ?? keepAttributes,
+      mutableSeconds: options.mutableSeconds ?? defaultMutableSeconds,
+    };
+  }
+
+  /** Nodes that the kernel knows, besides the root. */
+  get knownInodes(): number {
+    return this.#served.inodes.size;
+  }
+
+  get openFiles(): number {
+    return this.#served.files.size;
+  }
+
+  /** Takes one request; `bytes` may be used again when this returns. */
+  receive(bytes: Buffer): void {
+    const request = decodeRequest(bytes);
+    if (request === undefined) return;
+    switch (request.opcode) {
+      case opcode.init:
+        this.#init(request);
+        break;
+      case opcode.forget:
+        this.#forget(request);
+        break;
+      case opcode.batchForget:
+        this.#batchForget(request);
+        break;
+      case opcode.interrupt:
+        this.#interrupt(request);
+        break;
+      case opcode.destroy:
+        this.#answer(request.unique, done);
+        break;
+      default:
+        this.#dispatch(request);
+    }
+  }
+
+  /** Stops what is in flight and closes what is open. */
+  async end(): Promise<void> {
+    for (const controller of this.#inFlight.values()) controller.abort();
+    this.#inFlight.clear();
+    const files = this.#served.files.takeAll();
+    const closed = await Promise.allSettled(files.map((file) => file[Symbol.asyncDispose]()));
+    for (const result of closed) {
+      if (result.status === 'rejected') this.#report('release', result.reason);
+    }
+  }
+
+  #dispatch(request: Request): void {
+    const { unique } = request;
+    const operation = operations.get(request.opcode);
+    if (operation === undefined) {
+      this.#refuse(unique, 'ENOSYS');
+    } else if (request.body.length < operation.bodySize) {
+      this.#refuse(unique, 'EINVAL');
+    } else {
+      const controller = new AbortController();
+      this.#inFlight.set(unique, controller);
+      void this.#perform(operation, request, controller.signal);
+    }
+  }
+
+  async #perform(operation: Operation, request: Request, signal: AbortSignal): Promise<void> {
+    const { unique } = request;
+    let answer: Answer;
+    try {
+      answer = await operation.run(this.#served, request, signal);
+    } catch (error) {
+      answer = this.#report(operation.name, error);
+    }
+    // Not in flight any more: an interrupt was faster.
+    const awaited = this.#inFlight.delete(unique);
+    if (typeof answer === 'string') {
+      if (awaited) this.#refuse(unique, answer);
+    } else if (!awaited || !this.#answer(unique, answer)) {
+      await this.#undo(operation, answer);
+    }
+  }
+
+  async #undo(operation: Operation, reply: Reply): Promise<void> {
+    try {
+      await reply.undo?.();
+    } catch (error) {
+      this.#report(operation.name, error);
+    }
+  }
+
+  #report(operation: string, error: unknown): ErrnoName {
+    const known = toPbsfsError(error);
+    // Looking for names that are not there is what file managers do all day.
+    const expected =
+      known.code === 'aborted' || (known.code === 'not-found' && operation === 'lookup');
+    if (!expected) this.#reportFailure(operation, known);
+    return errnoOf[known.code];
+  }
+
+  /** False where nobody waits for it any more. */
+  #answer(unique: number, { body }: Reply): boolean {
+    let size = 0;
+    for (const part of body) size += part.length;
+    try {
+      return this.#send([encodeReplyHeader(unique, size, 0), ...body]);
+    } catch (error) {
+      // A reply that the kernel does not take leaves the request open.
+      this.#refuse(unique, this.#report('reply', error));
+      return false;
+    }
+  }
+
+  #refuse(unique: number, reason: ErrnoName): void {
+    this.#send([encodeReplyHeader(unique, 0, errno[reason])]);
+  }
+
+  #init(request: Request): void {
+    const { unique, body } = request;
+    const reply = body.length < initRequestSize ? undefined : negotiate(body);
+    if (reply === undefined) {
+      this.#refuse(unique, 'EPROTO');
+    } else {
+      this.#answer(unique, { body: [reply] });
+      this.#start();
+    }
+  }
+
+  /** 0 u64 lookups */
+  #forget({ nodeid, body }: Request): void {
+    if (body.length >= 8) this.#served.inodes.forget(nodeid, readU64(body, 0));
+  }
+
+  /** 0 u32 count, padding, then for each 0 u64 nodeid, 8 u64 lookups */
+  #batchForget({ body }: Request): void {
+    for (let at = 8; at + 16 <= body.length; at += 16) {
+      this.#served.inodes.forget(readU64(body, at), readU64(body, at + 8));
+    }
+  }
+
+  /**
+   * 0 u64 unique of the victim. It is answered at once, whatever it waits for: until then a killed program
+   * cannot end. A victim that was not seen yet makes the kernel ask again (EAGAIN).
+   */
+  #interrupt({ unique, body }: Request): void {
+    const victim = body.length < 8 ? 0 : readU64(body, 0);
+    const controller = this.#inFlight.get(victim);
+    if (controller === undefined) {
+      this.#refuse(unique, 'EAGAIN');
+    } else {
+      this.#inFlight.delete(victim);
+      controller.abort();
+      this.#refuse(victim, 'EINTR');
+    }
+  }
+}
