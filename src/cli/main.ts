@@ -1,0 +1,55 @@
+/**
+ * The process: finds out who called, runs one command, prints what went wrong and ends with the exit code.
+ * A command sets `process.exitCode` where it went on after a failure.
+ */
+import { CommanderError } from 'commander';
+import { type BackgroundChannel, openBackgroundChannel } from './background.ts';
+import { commandNames } from './command-names.ts';
+import { exitCodeOf } from './exit-code.ts';
+import { isHelperCall, parseHelperCall } from './mount-helper.ts';
+import { formatFailure, guardStandardStreams, OutputClosed, printFailure } from './output.ts';
+import { createProgram, translateCommanderError } from './program.ts';
+import { terminalPrompt } from './prompt.ts';
+
+/** @param argv node, the name that pbsfs was called by, arguments. Ends the process. */
+export async function main(argv: readonly string[]): Promise<void> {
+  guardStandardStreams();
+  const [, programName = 'pbsfs', ...args] = argv;
+  const what = commandNames.has(args[0] ?? '') ? args[0] : undefined;
+  const background = openBackgroundChannel();
+  const fail = async (error: unknown): Promise<void> => {
+    if (error instanceof OutputClosed) return;
+    process.exitCode = exitCodeOf(error);
+    if (background === undefined) printFailure(what, error);
+    else await background.failed(formatFailure(what, error), process.exitCode);
+  };
+  process.on('uncaughtException', async (error) => {
+    await fail(error);
+    // A mount takes itself away first, and then ends.
+    if (process.listenerCount('uncaughtException') === 1) process.exit();
+  });
+  try {
+    await run(programName, args, background);
+  } catch (error) {
+    await fail(error);
+  }
+  // Idle connections to a server must not keep a finished command.
+  process.exit();
+}
+
+async function run(
+  programName: string,
+  given: readonly string[],
+  background: BackgroundChannel | undefined,
+): Promise<void> {
+  const isHelper = isHelperCall(programName, given, commandNames);
+  const args = isHelper ? parseHelperCall(given) : given;
+  const program = createProgram({ args, background, ask: background?.ask ?? terminalPrompt() });
+  try {
+    await program.parseAsync(args, { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    const failure = translateCommanderError(error, args);
+    if (failure !== undefined) throw failure;
+  }
+}

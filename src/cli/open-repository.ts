@@ -1,0 +1,115 @@
+/** From the options of a command to the place that holds the backups. */
+import { PbsfsError } from '../errors.ts';
+import { formatNamespace, type Namespace } from '../formats/snapshot-path.ts';
+import type { Logger } from '../log.ts';
+import { openDatastore } from '../repository/datastore/datastore.ts';
+import { formatRepositoryString } from '../repository/pbs/repository-string.ts';
+import { readSecret } from '../repository/pbs/secrets.ts';
+import type { ConfirmFingerprint } from '../repository/pbs/tls-connector.ts';
+import type { Repository } from '../repository/repository.ts';
+import { withRetry } from '../repository/with-retry.ts';
+import type { RepositoryOptions } from './common-options.ts';
+import type { Ask } from './prompt.ts';
+import { parseRepositoryArgument, type RepositoryArgument } from './repository-argument.ts';
+
+/** A repository that is known and not yet opened. */
+export interface RepositoryTarget {
+  /** As the user named it. */
+  readonly name: string;
+  readonly namespace: Namespace;
+  /** Encryption key that belongs to it. */
+  readonly keyFile: string | undefined;
+  /** Directories on this machine that it is read from. */
+  readonly localPaths: readonly string[];
+  /** @throws PbsfsError `not-found`, `access-denied`, `unreachable`, … */
+  open(): Promise<Repository>;
+}
+
+/**
+ * What the options and the environment name, checked as far as that goes without looking there.
+ * @throws PbsfsError `usage`; `unsupported` for an object store.
+ */
+export async function locateRepository(
+  options: RepositoryOptions,
+  ask: Ask | undefined,
+  logger: Logger,
+): Promise<RepositoryTarget> {
+  const text = options.repository ?? (await fromEnvironment(options));
+  if (text === undefined) return await locateServer(undefined, options, ask, logger);
+  const argument = parseRepositoryArgument(text);
+  if (argument.kind === 'directory') return locateDirectory(text, argument, options, logger);
+  return await locateServer(argument.location, options, ask, logger);
+}
+
+/** PBS_REPOSITORY; undefined where the parts of a location are given by other variables. */
+async function fromEnvironment({ pveStorage }: RepositoryOptions): Promise<string | undefined> {
+  if (pveStorage !== undefined) return undefined;
+  const text = await readSecret('PBS_REPOSITORY', process.env);
+  if (text !== undefined && text !== '') return text;
+  if (process.env['PBS_DATASTORE']) return undefined;
+  throw new PbsfsError('usage', 'no repository given', {
+    hint: 'name it with --repository or PBS_REPOSITORY',
+  });
+}
+
+function locateDirectory(
+  name: string,
+  { path }: RepositoryArgument & { kind: 'directory' },
+  { chunkDir, ns = [] }: RepositoryOptions,
+  logger: Logger,
+): RepositoryTarget {
+  return {
+    name,
+    namespace: ns,
+    keyFile: undefined,
+    localPaths: [path, ...chunkDir],
+    open: async () => await openDatastore(path, { chunkDirs: chunkDir, logger }),
+  };
+}
+
+async function locateServer(
+  repository: string | undefined,
+  options: RepositoryOptions,
+  ask: Ask | undefined,
+  logger: Logger,
+): Promise<RepositoryTarget> {
+  if (options.chunkDir.length > 0) {
+    throw new PbsfsError('usage', 'option --chunk-dir is for datastore directories');
+  }
+  // Most of the start-up time: not for those who read a directory.
+  const [{ resolvePbs }, { openPbs }] = await Promise.all([
+    import('../repository/pbs/from-environment.ts'),
+    import('../repository/pbs/pbs-repository.ts'),
+  ]);
+  const { settings, keyFile } = await resolvePbs(
+    {
+      repository,
+      name: repository,
+      pveStorage: options.pveStorage,
+      namespace: options.ns === undefined ? undefined : formatNamespace(options.ns),
+      fingerprint: options.fingerprint,
+      promptPassword:
+        ask === undefined ? undefined : (authId) => ask({ text: `Password for ${authId}: ` }),
+      confirmFingerprint: ask === undefined ? undefined : confirmBy(ask),
+      logger,
+    },
+    process.env,
+  );
+  return {
+    name: repository ?? formatRepositoryString(settings),
+    namespace: settings.namespace ?? [],
+    keyFile,
+    localPaths: [],
+    open: async () => withRetry(await openPbs(settings)),
+  };
+}
+
+function confirmBy(ask: Ask): ConfirmFingerprint {
+  return async ({ place, seen, expected, fault }) => {
+    const wanted = expected === undefined ? '' : `\nExpected:        ${expected}`;
+    const text = `The certificate of ${place} is not trusted: ${fault}.
+Its fingerprint: ${seen}${wanted}
+Connect all the same? (yes/no) `;
+    return (await ask({ text, isVisible: true })) === 'yes';
+  };
+}
