@@ -39,10 +39,12 @@ export class HoleMap {
     if (!this.#isKnown) return false;
     const index = this.#index;
     const length = index.chunkEnd(i) - index.chunkStart(i);
-    const isLast = i === index.chunkCount - 1 && index instanceof FixedIndex;
-    if (!isLast) return isPowerOfTwo(length) && this.#hasDigestOfZeros(i, length);
-    // Some writers pad the last chunk up to the chunk size.
-    return this.#hasDigestOfZeros(i, length) || this.#hasDigestOfZeros(i, index.chunkSize);
+    if (!(index instanceof FixedIndex)) {
+      return isPowerOfTwo(length) && this.#hasDigestOfZeros(i, length);
+    }
+    // Only the last chunk is shorter than the others, and some writers pad it.
+    if (this.#hasDigestOfZeros(i, index.chunkSize)) return true;
+    return length < index.chunkSize && this.#hasDigestOfZeros(i, length);
   }
 
   /** Bytes outside of holes. */
