@@ -73,7 +73,7 @@ export class CachedChunkReader implements SparseReadAt {
     const length = this.index.chunkEnd(i) - offset;
     if (this.#holes.isZero(i)) return zeroBytes(length);
     const load = (loadSignal: AbortSignal) =>
-      this.#fetcher.fetch(this.index.digest(i), length, loadSignal, this.#paddedLength(i, length));
+      this.#fetcher.fetch(this.index.digest(i), length, loadSignal, this.#paddedLength(length));
     try {
       return await this.#cache.get(this.#key(i), load, signal);
     } catch (error) {
@@ -86,16 +86,26 @@ export class CachedChunkReader implements SparseReadAt {
     return this.#holes.isZero(i) || this.#cache.has(this.#key(i));
   }
 
+  /** Whether `bytes` are chunk `i`, told by its digest without a fetch. */
+  async holds(i: number, bytes: Uint8Array): Promise<boolean> {
+    const length = this.index.chunkEnd(i) - this.index.chunkStart(i);
+    if (bytes.length !== length) return false;
+    const padding = zeroBytes(this.#paddedLength(length) - length);
+    const candidates = padding.length === 0 ? [bytes] : [bytes, Buffer.concat([bytes, padding])];
+    for (const candidate of candidates) {
+      if (this.index.hasDigest(i, await this.#fetcher.digestOf(candidate))) return true;
+    }
+    return false;
+  }
+
+  /** Of an image only the last chunk is shorter than the others, and some writers pad it. */
+  #paddedLength(length: number): number {
+    return this.index instanceof FixedIndex ? this.index.chunkSize : length;
+  }
+
   /** The same digest under another length or crypt mode has to pass its own checks. */
   #key(i: number): string {
     const length = this.index.chunkEnd(i) - this.index.chunkStart(i);
     return `${this.#fetcher.isEncrypted}:${length}:${this.index.digest(i).toString('hex')}`;
-  }
-
-  /** Some writers pad the last chunk of an image; no other may be longer than its range. */
-  #paddedLength(i: number, length: number): number {
-    const { index } = this;
-    const isLast = i === index.chunkCount - 1;
-    return isLast && index instanceof FixedIndex ? index.chunkSize : length;
   }
 }

@@ -66,6 +66,11 @@ export class ChunkFetcher {
     }
   }
 
+  /** The digest that a chunk of these plain bytes has in this archive. */
+  digestOf(bytes: Uint8Array): Promise<Buffer> {
+    return this.crypt === undefined ? plainDigest(bytes) : this.crypt.digest(bytes);
+  }
+
   #checkCryptMode(raw: Buffer): void {
     const kind = blobKind(raw);
     if (isEncryptedKind(kind) === this.isEncrypted) return;
@@ -78,9 +83,7 @@ export class ChunkFetcher {
   async #decode(raw: Buffer, digest: Uint8Array, maxLength: number): Promise<Buffer> {
     try {
       const bytes = await decodeBlob(raw, { maxLength, crypt: this.crypt });
-      const actual = await (this.crypt === undefined
-        ? plainDigest(bytes)
-        : this.crypt.digest(bytes));
+      const actual = await this.digestOf(bytes);
       if (actual.equals(digest)) return bytes;
       throw new PbsfsError(
         'corrupt',

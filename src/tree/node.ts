@@ -5,6 +5,7 @@
  *
  * Everything below a finished snapshot never changes (`immutable`), so a kernel may keep it for ever.
  */
+import type { CachedChunkReader } from '../chunks/cached-chunk-reader.ts';
 import type { SparseReadAt } from '../read-at.ts';
 
 /** Nanosecond time without BigInt: `nanos` is 0…999,999,999 also before 1970. */
@@ -76,7 +77,10 @@ export interface File extends BaseNode {
 }
 
 /** One open handle. Disposing it stops what runs ahead for it. */
-export interface OpenFile extends SparseReadAt, AsyncDisposable {}
+export interface OpenFile extends SparseReadAt, AsyncDisposable {
+  /** The chunks of an archive that is shown as its bytes; absent for files that lie within one. */
+  readonly chunks?: Pick<CachedChunkReader, 'index' | 'holds'>;
+}
 
 export interface Symlink extends BaseNode {
   readonly kind: 'symlink';

@@ -151,6 +151,7 @@ export class TreeContext implements AsyncDisposable {
       },
       nextData: (offset) => source.nextData(offset),
       nextHole: (offset) => source.nextHole(offset),
+      chunks: reader,
       [Symbol.asyncDispose]: async () => {
         prefetcher[Symbol.dispose]();
         lease[Symbol.dispose]();

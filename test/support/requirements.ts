@@ -25,9 +25,9 @@ function loads(packageName: string): boolean {
   }
 }
 
-function canOpenFuse(): boolean {
+function canOpen(device: string): boolean {
   try {
-    accessSync('/dev/fuse', constants.R_OK | constants.W_OK);
+    accessSync(device, constants.R_OK | constants.W_OK);
     return true;
   } catch {
     return false;
@@ -36,7 +36,8 @@ function canOpenFuse(): boolean {
 
 const special: Record<string, () => string | undefined> = {
   golden: () => (existsSync(goldenDirectory) ? undefined : `no golden data at ${goldenDirectory}`),
-  fuse: () => (canOpenFuse() ? undefined : 'cannot open /dev/fuse'),
+  fuse: () => (canOpen('/dev/fuse') ? undefined : 'cannot open /dev/fuse'),
+  'loop-device': () => (canOpen('/dev/loop-control') ? undefined : 'cannot make loop devices'),
   root: () => (process.getuid?.() === 0 ? undefined : 'not root'),
   'fuse-native': () => (loads('fuse-native') ? undefined : 'fuse-native or libfuse2 is missing'),
   koffi: () => (loads('koffi') ? undefined : 'koffi is missing'),
