@@ -94,7 +94,7 @@ test('reads at once, in any order, with any cache, equal slices of what was stor
         );
       },
     ),
-    { numRuns: 150 },
+    { numRuns: 100 },
   );
 });
 
