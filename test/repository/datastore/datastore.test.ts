@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import {
   chmodSync,
   cpSync,
@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
 import { type ErrorCode, formatError, isPbsfsError } from '../../../src/errors.ts';
 import {
   formatGroup,
@@ -261,7 +262,7 @@ test('what is no regular file is refused without waiting for it', {
   const written = writeVm(store.path);
   const digest = firstDigest(written);
   rmSync(chunkPath(store.path, digest));
-  spawnSync('mkfifo', [chunkPath(store.path, digest)]);
+  await promisify(execFile)('mkfifo', [chunkPath(store.path, digest)]);
   rmSync(join(written.directory, 'qemu-server.conf.blob'));
   mkdirSync(join(written.directory, 'qemu-server.conf.blob'));
   const reader = await openVm(store.path);
