@@ -22,7 +22,26 @@ export async function readSome(socket: Socket): Promise<Buffer | undefined> {
     const bytes = socket.read() as Buffer | null;
     if (bytes !== null) return bytes;
     if (socket.readableEnded || socket.destroyed) return undefined;
-    await Promise.race([once(socket, 'readable'), once(socket, 'end'), once(socket, 'close')]);
+    await firstOf(socket, ['readable', 'end', 'close']);
+  }
+}
+
+/**
+ * Waits for the first of the events and gives its name; no listener stays behind.
+ * @throws what the socket emits as `error`
+ */
+export async function firstOf<E extends string>(socket: Socket, events: readonly E[]): Promise<E> {
+  const others = new AbortController();
+  const { signal } = others;
+  try {
+    return await Promise.race(
+      events.map(async (event) => {
+        await once(socket, event, { signal });
+        return event;
+      }),
+    );
+  } finally {
+    others.abort();
   }
 }
 

@@ -41,7 +41,7 @@ const defaultIdleTimeout = 3 * 60 * 1000;
  */
 export async function openPbs(settings: PbsSettings, signal?: AbortSignal): Promise<Repository> {
   const connection = await PbsConnection.create(settings);
-  const repository = new PbsRepository(settings, connection);
+  const repository = createPbsRepository(settings, connection);
   try {
     await repository.listNamespaces(settings.namespace ?? [], signal);
     return repository;
@@ -49,6 +49,11 @@ export async function openPbs(settings: PbsSettings, signal?: AbortSignal): Prom
     await repository[Symbol.asyncDispose]();
     throw error;
   }
+}
+
+/** The repository over a connection, which it then owns. Nothing is sent yet. */
+export function createPbsRepository(settings: PbsSettings, connection: PbsConnection): Repository {
+  return new PbsRepository(settings, connection);
 }
 
 class PbsRepository implements Repository {

@@ -5,7 +5,6 @@
  * No session is ever resumed, since Node shows no certificate then, and no ALPN is offered: PBS speaks
  * HTTP/1.1 first.
  */
-import { once } from 'node:events';
 import net, { type Socket } from 'node:net';
 import tls, { type SecureContext, type TLSSocket } from 'node:tls';
 import { abortError } from '../../abort.ts';
@@ -16,6 +15,7 @@ import {
   certificateError,
   judgeCertificate,
 } from './certificate-check.ts';
+import { firstOf } from './http-head.ts';
 import { openTunnel, type ProxySettings } from './proxy.ts';
 import { translateTransportError } from './transport-error.ts';
 
@@ -174,8 +174,6 @@ export class TlsConnector implements Disposable {
 
 /** Waits for the event; an end without an error is one too. */
 async function opened(socket: Socket, event: 'connect' | 'secureConnect'): Promise<void> {
-  const closed = once(socket, 'close').then(() => {
-    throw new PbsfsError('unreachable', 'the connection was closed during the handshake');
-  });
-  await Promise.race([once(socket, event), closed]);
+  if ((await firstOf(socket, [event, 'close'])) === event) return;
+  throw new PbsfsError('unreachable', 'the connection was closed during the handshake');
 }

@@ -69,7 +69,8 @@ process.on('SIGTERM', stop);
 process.on('SIGINT', stop);
 // A background job gets /dev/null, which ends at once and means nothing.
 const input = fstatSync(0);
-if (process.stdin.isTTY || input.isFIFO() || input.isSocket()) process.stdin.on('end', stop).resume();
+if (process.stdin.isTTY || input.isFIFO() || input.isSocket())
+  process.stdin.on('end', stop).resume();
 const parent = process.ppid;
 setInterval(() => {
   if (process.ppid !== parent) void stop();

@@ -12,6 +12,8 @@ export interface SessionContext {
   /** Directory of the snapshot. */
   readonly snapshotPath: string;
   readonly faults: Faults;
+  /** Has no list of allowed chunks, and other statuses. */
+  readonly isS3Proxy: boolean;
   /** Milliseconds before a 401. */
   authDelay(): number;
   /** Told of each request that is answered. */
@@ -99,18 +101,15 @@ export class ReaderProtocol {
 
   #chunk(query: URLSearchParams): Answer {
     const { digest = '' } = checkParameters(query, { required: ['digest'] });
-    if (!this.#allowed.has(digest)) {
+    if (!this.#allowed.has(digest) && !this.#context.isS3Proxy) {
       const body = Buffer.from(`download chunk ${digest} not allowed`);
       return { status: 401, type: json, body, delay: this.#context.authDelay() };
     }
     const path = this.#context.reader.chunkPath(digest);
     if (!existsSync(path)) {
       const why = 'No such file or directory (os error 2)';
-      return {
-        status: 400,
-        type: json,
-        body: Buffer.from(`reading file "${path}" failed: ${why}`),
-      };
+      const status = this.#context.isS3Proxy ? 404 : 400;
+      return { status, type: json, body: Buffer.from(`reading file "${path}" failed: ${why}`) };
     }
     return { status: 200, type: octets, body: readFileSync(path) };
   }

@@ -24,6 +24,7 @@ import { Link, type LinkOptions } from './link.ts';
 import { BadRequest, checkParameters } from './parameters.ts';
 import { ReaderProtocol } from './reader-protocol.ts';
 import { type ApiContext, answerRest, errorAnswer, type RestRequest } from './rest-api.ts';
+import { answerS3Proxy } from './s3-proxy.ts';
 import { formatTime, StoreReader } from './store-reader.ts';
 
 export const testUser = 'reader@pbs';
@@ -39,6 +40,8 @@ export interface PbsServerOptions {
   /** Milliseconds before every 401; the real server takes 3000. Default 0. */
   readonly authDelay?: number;
   readonly hostCookie?: boolean;
+  /** Which server to be. */
+  readonly dialect?: 'pbs' | 's3-proxy';
   /** Put a line of this quality in front. */
   readonly link?: LinkOptions;
   readonly port?: number;
@@ -69,6 +72,7 @@ export class PbsServer implements AsyncDisposable {
   /** Answers requests of one's own to paths below `/test/`. */
   onControl: ((body: string) => Promise<void>) | undefined;
 
+  readonly #isS3Proxy: boolean;
   readonly #reader: StoreReader;
   readonly #http = http.createServer();
   readonly #sockets = new Set<TLSSocket>();
@@ -83,6 +87,7 @@ export class PbsServer implements AsyncDisposable {
       accounts: options.accounts ?? [defaultAccount()],
       hostCookie: options.hostCookie ?? false,
     });
+    this.#isS3Proxy = options.dialect === 's3-proxy';
     this.authDelay = options.authDelay ?? 0;
     this.certificate = readCertificate(options.certificate ?? 'self-signed');
     this.#port = options.port ?? 0;
@@ -203,9 +208,15 @@ export class PbsServer implements AsyncDisposable {
     this.requests.push(`${kind} ${request.url}`);
     const fault = this.faults.take({ kind, path: rest.path });
     if (fault === 'silence') return;
-    const answer = faultAnswer(fault) ?? answerRest(this.#context, rest);
+    const answer = faultAnswer(fault) ?? this.#answer(rest, request.url ?? '');
     await this.#pause(answer, kind, fault);
     sendHttp1(response, answer, fault);
+  }
+
+  #answer(rest: RestRequest, rawPath: string): Answer {
+    return this.#isS3Proxy
+      ? answerS3Proxy(this.#context, rest, rawPath)
+      : answerRest(this.#context, rest);
   }
 
   async #pause(answer: Answer, kind: RequestKind, fault: Fault | undefined): Promise<void> {
@@ -232,7 +243,10 @@ export class PbsServer implements AsyncDisposable {
       return;
     }
     const { searchParams } = requestUrl(request);
-    const head = `HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ${readerProtocol}\r\n\r\n`;
+    const headers = this.#isS3Proxy
+      ? 'Upgrade: proxmox-backup-protocol-v1'
+      : `connection: upgrade\r\nupgrade: ${readerProtocol}`;
+    const head = `HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n\r\n`;
     // Node aborts the process when the handshake starts while this write is still pending.
     socket.write(head, () => this.#startSession(socket, this.#snapshotPath(searchParams)));
   }
@@ -244,6 +258,7 @@ export class PbsServer implements AsyncDisposable {
       snapshotPath,
       faults: this.faults,
       authDelay: () => this.authDelay,
+      isS3Proxy: this.#isS3Proxy,
       count: (kind, path) => this.requests.push(`${kind} ${path}`),
     });
     this.#sessions.add(protocol);
@@ -261,6 +276,9 @@ export class PbsServer implements AsyncDisposable {
 
   /** Why the upgrade is refused, in the real server's order of checks. */
   #refusal(request: IncomingMessage): Answer | undefined {
+    if (this.#isS3Proxy && !request.url?.startsWith('//api2/json/reader')) {
+      return { status: 200, body: Buffer.alloc(0) };
+    }
     try {
       const account = this.access.authenticate(request.headers);
       const values = checkParameters(requestUrl(request).searchParams, {
