@@ -1,0 +1,72 @@
+/** Reads a file forward in steps, some of them on their way while the one before is written. */
+import { PbsfsError } from '../errors.ts';
+import type { OpenFile } from '../tree/node.ts';
+
+export interface Step {
+  readonly offset: number;
+  readonly slices: readonly Uint8Array[];
+}
+
+/** The average chunk of a pxar archive, and every chunk of an image. */
+const stepBytes = 4 * 1024 * 1024;
+/** Steps on their way besides the one in use: enough to overlap reading and writing. */
+const stepsAhead = 2;
+
+/** Only the data; holes are left out. */
+export function readData(file: OpenFile, signal: AbortSignal): AsyncGenerator<Step> {
+  return readRanges(file, dataRanges(file), signal);
+}
+
+/** All of it, holes as zeros. */
+export function readAll(file: OpenFile, signal: AbortSignal): AsyncGenerator<Step> {
+  return readRanges(file, [[0, file.size]], signal);
+}
+
+type Range = readonly [start: number, end: number];
+
+function* dataRanges(file: OpenFile): Generator<Range> {
+  for (let start = file.nextData(0); start !== undefined; ) {
+    const end = file.nextHole(start);
+    yield [start, end];
+    start = end < file.size ? file.nextData(end) : undefined;
+  }
+}
+
+function* toSteps(ranges: Iterable<Range>): Generator<Range> {
+  for (const [start, end] of ranges) {
+    for (let at = start; at < end; at += stepBytes) yield [at, Math.min(at + stepBytes, end)];
+  }
+}
+
+async function* readRanges(
+  file: OpenFile,
+  ranges: Iterable<Range>,
+  signal: AbortSignal,
+): AsyncGenerator<Step> {
+  const waiting: Promise<Step>[] = [];
+  for (const [start, end] of toSteps(ranges)) {
+    const step = readStep(file, start, end, signal);
+    // Awaited in its turn; a failure before that is not unhandled.
+    step.catch(() => {});
+    waiting.push(step);
+    const first = waiting.length > stepsAhead ? waiting.shift() : undefined;
+    if (first !== undefined) yield await first;
+  }
+  for (const step of waiting) yield await step;
+}
+
+async function readStep(
+  file: OpenFile,
+  start: number,
+  end: number,
+  signal: AbortSignal,
+): Promise<Step> {
+  const slices = await file.read(start, end - start, signal);
+  const length = slices.reduce((sum, slice) => sum + slice.length, 0);
+  if (length !== end - start) {
+    throw new PbsfsError('corrupt', `gave ${length} of ${end - start} bytes`, {
+      context: { offset: start, length: end - start },
+    });
+  }
+  return { offset: start, slices };
+}
