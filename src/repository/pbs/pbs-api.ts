@@ -87,13 +87,11 @@ function isRefusal(answer: { readonly status: number; readonly body: Uint8Array 
   return answer.status === 401 || (answer.status === 200 && answer.body.length === 0);
 }
 
-/** `/api2/json/…?…` */
-export function apiPath(path: string, query: Query): string {
-  const pairs = Object.entries(query).map(([name, value]): [string, string] => [
-    name,
-    String(value),
-  ]);
-  return `/api2/json${path}?${new URLSearchParams(pairs)}`;
+/** `/api2/json/…?…`, without the question mark where nothing follows: not every server takes it. */
+function apiPath(path: string, query: Query): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) parameters.set(name, String(value));
+  return `/api2/json${path}${parameters.size === 0 ? '' : `?${parameters}`}`;
 }
 
 /** The `data` of a successful answer. @throws PbsfsError `unreachable`, `corrupt` */

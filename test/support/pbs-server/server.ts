@@ -69,6 +69,8 @@ export class PbsServer implements AsyncDisposable {
   /** Snapshot directories that something else holds a lock on. */
   readonly locked = new Set<string>();
   link: Link | undefined;
+  /** Answers a REST call in the place of the server. */
+  answerInstead: (request: RestRequest) => Answer | undefined = () => undefined;
   /** Answers requests of one's own to paths below `/test/`. */
   onControl: ((body: string) => Promise<void>) | undefined;
 
@@ -214,6 +216,8 @@ export class PbsServer implements AsyncDisposable {
   }
 
   #answer(rest: RestRequest, rawPath: string): Answer {
+    const other = this.answerInstead(rest);
+    if (other !== undefined) return other;
     return this.#isS3Proxy
       ? answerS3Proxy(this.#context, rest, rawPath)
       : answerRest(this.#context, rest);
