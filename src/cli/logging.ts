@@ -43,10 +43,14 @@ export function openLogger(options: LogOptions): Logger {
   return createLogger(logLevelOf(options), sink);
 }
 
-/** `pbsfs: warning: …` on standard error. */
-export const standardErrorSink: LineSink = (line, level) => {
+/** `pbsfs: warning: …`, as on standard error. */
+export function formatLogLine(line: string, level: LogLevel): string {
   const prefix = level === 'warn' ? 'warning: ' : level === 'info' ? '' : `${level}: `;
-  process.stderr.write(`pbsfs: ${prefix}${line}\n`);
+  return `pbsfs: ${prefix}${line}`;
+}
+
+export const standardErrorSink: LineSink = (line, level) => {
+  process.stderr.write(`${formatLogLine(line, level)}\n`);
 };
 
 /**

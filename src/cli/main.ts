@@ -15,7 +15,8 @@ import { terminalPrompt } from './prompt.ts';
 export async function main(argv: readonly string[]): Promise<void> {
   guardStandardStreams();
   const [, programName = 'pbsfs', ...args] = argv;
-  const what = commandNames.has(args[0] ?? '') ? args[0] : undefined;
+  const isHelper = isHelperCall(programName, args, commandNames);
+  const what = isHelper ? 'mount' : nameOfCommand(args);
   const background = openBackgroundChannel();
   const fail = async (error: unknown): Promise<void> => {
     if (error instanceof OutputClosed) return;
@@ -29,7 +30,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     if (process.listenerCount('uncaughtException') === 1) process.exit();
   });
   try {
-    await run(programName, args, background);
+    await run(isHelper ? parseHelperCall(args) : args, background);
   } catch (error) {
     await fail(error);
   }
@@ -37,13 +38,14 @@ export async function main(argv: readonly string[]): Promise<void> {
   process.exit();
 }
 
+function nameOfCommand([first = '']: readonly string[]): string | undefined {
+  return commandNames.has(first) ? first : undefined;
+}
+
 async function run(
-  programName: string,
-  given: readonly string[],
+  args: readonly string[],
   background: BackgroundChannel | undefined,
 ): Promise<void> {
-  const isHelper = isHelperCall(programName, given, commandNames);
-  const args = isHelper ? parseHelperCall(given) : given;
   const program = createProgram({ args, background, ask: background?.ask ?? terminalPrompt() });
   try {
     await program.parseAsync(args, { from: 'user' });

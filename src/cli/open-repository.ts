@@ -3,6 +3,7 @@ import { PbsfsError } from '../errors.ts';
 import { formatNamespace, type Namespace } from '../formats/snapshot-path.ts';
 import type { Logger } from '../log.ts';
 import { openDatastore } from '../repository/datastore/datastore.ts';
+import type { CheckResult } from '../repository/pbs/check-server.ts';
 import { formatRepositoryString } from '../repository/pbs/repository-string.ts';
 import { readSecret } from '../repository/pbs/secrets.ts';
 import type { ConfirmFingerprint } from '../repository/pbs/tls-connector.ts';
@@ -23,6 +24,8 @@ export interface RepositoryTarget {
   readonly localPaths: readonly string[];
   /** @throws PbsfsError `not-found`, `access-denied`, `unreachable`, … */
   open(): Promise<Repository>;
+  /** The way to a server one step at a time; ends with the first that fails. */
+  checkSteps?(): AsyncIterable<CheckResult>;
 }
 
 /**
@@ -77,9 +80,10 @@ async function locateServer(
     throw new PbsfsError('usage', 'option --chunk-dir is for datastore directories');
   }
   // Most of the start-up time: not for those who read a directory.
-  const [{ resolvePbs }, { openPbs }] = await Promise.all([
+  const [{ resolvePbs }, { openPbs }, { checkServer }] = await Promise.all([
     import('../repository/pbs/from-environment.ts'),
     import('../repository/pbs/pbs-repository.ts'),
+    import('../repository/pbs/check-server.ts'),
   ]);
   const { settings, keyFile } = await resolvePbs(
     {
@@ -101,6 +105,7 @@ async function locateServer(
     keyFile,
     localPaths: [],
     open: async () => withRetry(await openPbs(settings)),
+    checkSteps: () => checkServer(settings),
   };
 }
 

@@ -1,12 +1,13 @@
 /**
  * From a path of the command line to a node. It is the path in the mount, with some forgiveness: archive names
  * with or without `.fidx`, `.didx` and `.blob`, the halves of a split archive for the whole, times in PBS's
- * form or in the tree's own, and a group alone for its newest snapshot where that is wanted.
+ * form or in the tree's own, and a group alone for its newest snapshot where that is wanted, also with the
+ * name of an archive behind it (`vm/100/drive-scsi0.img`).
  */
 import { PbsfsError } from '../errors.ts';
 import { displayName, isArchiveName } from '../formats/archive-name.ts';
 import type { BackupTree } from './backup-tree.ts';
-import { GroupDirectory } from './group-directory.ts';
+import { GroupDirectory, latestName } from './group-directory.ts';
 import type { Node } from './node.ts';
 import { SnapshotDirectory } from './snapshot-directory.ts';
 import { formatTreePath } from './tree-path.ts';
@@ -42,6 +43,10 @@ export async function resolvePath(
   let links = 0;
   for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
     const parent = nodes.at(-1) ?? tree.root;
+    if (options.group === 'newest' && isInNewest(tree, parent, name)) {
+      waiting.unshift(Buffer.from(latestName), name);
+      continue;
+    }
     const step = await lookupForgiving(tree, parent, name, names, signal);
     const isLink =
       step.node.kind === 'symlink' && (waiting.length > 0 || parent instanceof GroupDirectory);
@@ -59,6 +64,14 @@ export async function resolvePath(
     return await newestOf(tree, node, names, signal);
   }
   return { node, path: names };
+}
+
+/** A name below a group that is not that of a snapshot: an archive of the newest one. */
+function isInNewest(tree: BackupTree, parent: Node, name: Buffer): boolean {
+  const text = name.toString();
+  return (
+    parent instanceof GroupDirectory && text !== latestName && tree.parseTime(text) === undefined
+  );
 }
 
 /** Only links within the tree are followed: an absolute or climbing target leads out of it. */

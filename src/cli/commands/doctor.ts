@@ -47,16 +47,24 @@ async function openAndCheck(
   options: DoctorOptions,
   context: CommandContext,
 ): Promise<readonly Check[]> {
+  const checks: Check[] = [];
   try {
     const logger = openLogger(options);
     const target = await locateRepository(options, context.ask, logger);
+    for await (const { step, detail, error } of target.checkSteps?.() ?? []) {
+      checks.push(
+        error === undefined ? ok(`server ${step}`, detail) : fail(`server ${step}`, error),
+      );
+      if (error !== undefined) return checks;
+    }
     const reading = { ...options, cacheChunks: 1, concurrency: 1 };
     await using opened = await openTree(target, reading, context.ask, logger);
-    const checks = await checkRepository(opened.tree);
-    return [ok('repository', `${opened.repository.name} opens`), ...checks];
+    checks.push(ok('repository', `${target.name} opens`));
+    checks.push(...(await checkRepository(opened.tree)));
   } catch (error) {
-    return [fail('repository', error)];
+    checks.push(fail('repository', error));
   }
+  return checks;
 }
 
 async function print(checks: readonly Check[], asJson: boolean): Promise<void> {

@@ -15,6 +15,7 @@ import { exitCodes } from '../exit-code.ts';
 import {
   createLogger,
   createSystemLogSink,
+  formatLogLine,
   logLevelOf,
   openFileSink,
   openLogger,
@@ -230,7 +231,7 @@ function openMountLog(options: MountCommandOptions, { background }: CommandConte
   let isAttached = true;
   const logger = createLogger(logLevelOf(options), (line, level) => {
     lasting(line, level);
-    if (isAttached) background.line(`pbsfs: ${line}`);
+    if (isAttached) background.line(formatLogLine(line, level));
   });
   return {
     logger,
