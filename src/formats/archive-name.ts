@@ -40,19 +40,18 @@ const serverExtensions: Readonly<Record<string, string>> = {
   '.log': '.blob',
 };
 
+/** With its dot, or empty. */
 function extension(name: string): string {
   const dot = name.lastIndexOf('.');
   return dot < 0 ? '' : name.slice(dot);
 }
 
 function kindOf(name: string): ArchiveKind | undefined {
-  const end = extension(name);
-  return Object.hasOwn(kinds, end) ? kinds[end] : undefined;
+  return kinds[extension(name)];
 }
 
 function addedExtension(name: string): string | undefined {
-  const end = extension(name);
-  return Object.hasOwn(serverExtensions, end) ? serverExtensions[end] : undefined;
+  return serverExtensions[extension(name)];
 }
 
 /** A name that the server may store an archive under. */

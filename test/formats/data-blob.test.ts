@@ -219,6 +219,16 @@ test('a frame that promises exabytes, or wants a window of gigabytes, gets neith
   assert.ok(process.memoryUsage().rss - before < 64 * 1024 * 1024);
 });
 
+test('one byte is too much where none is expected', async () => {
+  for (const kind of kinds) {
+    const raw = encodeTestBlob(Buffer.from('x'), kind);
+    await assert.rejects(
+      decodeBlob(raw, { maxLength: 0, crypt }),
+      expectError('corrupt', /1 bytes/),
+    );
+  }
+});
+
 test('a zip bomb is stopped at the expected length', async () => {
   const bomb = zstdBlob(zstdCompressSync(Buffer.alloc(64 * 1024 * 1024)));
   assert.ok(bomb.length < 10_000);

@@ -188,6 +188,7 @@ const wrong: readonly (readonly [string, unknown, RegExp])[] = [
   ['n of 2^40', scryptWith({ n: 2 ** 40 }), /n=1099511627776/],
   ['r of 0', scryptWith({ r: 0 }), /r=0/],
   ['r of 2^30', scryptWith({ r: 2 ** 30 }), /r=1073741824/],
+  ['2 GiB of memory', scryptWith({ n: 2 ** 20, r: 16 }), /n=1048576 r=16/],
   ['p of 0', scryptWith({ p: 0 }), /p=0/],
   ['p of 10,000', scryptWith({ p: 10_000 }), /p=10000/],
   ['no iterations', { ...pbkdf2File, kdf: { PBKDF2: { salt } } }, /'iter'/],
@@ -200,6 +201,11 @@ for (const [name, json, message] of wrong) {
     assert.throws(() => parse(json), expectError('corrupt', message));
   });
 }
+
+test('parameters far above the usual ones are taken', () => {
+  assert.equal(parse(scryptWith({ n: 2 ** 20 })).kdf.type, 'scrypt');
+  assert.equal(parse(scryptWith({ p: 32 })).kdf.type, 'scrypt');
+});
 
 test('text that is no JSON is not quoted, for it may hold a key', () => {
   const text = `{"data":"${bare.data}"`;

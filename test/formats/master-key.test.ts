@@ -1,6 +1,6 @@
 /** Recovery of a key with the private master key, and what is said when it fails. */
 import assert from 'node:assert/strict';
-import { constants, generateKeyPairSync, privateDecrypt } from 'node:crypto';
+import { constants, generateKeyPairSync, privateDecrypt, publicEncrypt } from 'node:crypto';
 import { test } from 'node:test';
 import { CryptConfig } from '../../src/formats/crypt-config.ts';
 import { decodeBlob, maxBlobSize } from '../../src/formats/data-blob.ts';
@@ -85,6 +85,26 @@ test('another private key is told', () => {
       () => decryptMasterKeyBlob(bytes, pair.privateKey, passphrase),
       expectError('key-wrong', /not made for this master key/),
     );
+  }
+});
+
+test('a padding shorter than 8 bytes is none', () => {
+  const text = Buffer.from(formatKeyFile(keyFile));
+  for (const [padding, isRight] of [
+    [7, false],
+    [8, true],
+  ] as const) {
+    const message = Buffer.concat([text, Buffer.alloc(384 - 3 - padding - text.length, ' ')]);
+    const block = Buffer.concat([
+      Buffer.from([0, 2]),
+      Buffer.alloc(padding, 1),
+      Buffer.alloc(1),
+      message,
+    ]);
+    const bytes = publicEncrypt({ key: pair.publicKey, padding: constants.RSA_NO_PADDING }, block);
+    const decrypt = (): unknown => decryptMasterKeyBlob(bytes, pair.privateKey, passphrase);
+    if (isRight) decrypt();
+    else assert.throws(decrypt, expectError('key-wrong'));
   }
 });
 
