@@ -54,7 +54,7 @@ export interface MountOptions {
   readonly noexec?: boolean;
   /** Most bytes of one read request. */
   readonly maxRead?: number;
-  /** A helper unmounts even when this process is killed. */
+  /** A helper unmounts even when this process is killed; a user's helper does so with `allowOther` only. */
   readonly autoUnmount?: boolean;
   /** Mount over a directory that is not empty. */
   readonly nonempty?: boolean;

@@ -124,6 +124,8 @@ export class MountRefused extends Error {
 export interface MountSettings extends Partial<ServeOptions> {
   /** Command that runs the server; default: this Node. */
   readonly wrapper?: readonly string[];
+  /** Becomes descriptor 4 of the server. */
+  readonly descriptor?: number;
 }
 
 /** A directory for a test, removed afterwards. */
@@ -150,13 +152,14 @@ async function detachAllBelow(path: string): Promise<void> {
  * @throws MountRefused where the driver refuses.
  */
 export async function mountTestTree(settings: MountSettings = {}): Promise<TestMount> {
-  const { wrapper = [], ...options } = settings;
+  const { wrapper = [], descriptor, ...options } = settings;
   const directory = await temporaryDirectory();
   const mountPoint = options.mountPoint ?? join(directory.path, 'mnt');
-  await mkdir(mountPoint, { recursive: true }).catch(() => {});
+  if (options.mountPoint === undefined) await mkdir(mountPoint);
   const argument = JSON.stringify({ driver: 'kernel', ...options, mountPoint });
   const [program = process.execPath, ...args] = [...wrapper, process.execPath, server, argument];
-  const child = spawn(program, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const stdio = ['ignore', 'inherit', 'inherit', 'ipc', descriptor ?? 'ignore'] as const;
+  const child = spawn(program, args, { stdio: [...stdio] });
   const cleanUp = async (): Promise<void> => {
     if (child.exitCode === null && child.signalCode === null) {
       const exit = once(child, 'exit');

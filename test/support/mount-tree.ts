@@ -221,6 +221,14 @@ export function noise(length: number, seed = 1): Buffer {
 }
 
 export const noiseSize = 12 * (1 << 20) + 512;
+let noiseContent: Buffer | undefined;
+
+/** Content of `noise.img`. */
+export function noiseImage(): Buffer {
+  noiseContent ??= noise(noiseSize);
+  return noiseContent;
+}
+
 export const sparseSize = 16 << 20;
 /** Where the sparse file has data. */
 export const sparseData = [
@@ -333,7 +341,7 @@ export function mountTree(): MountTree {
     ['hard-a', linked],
     ['hard-b', linked],
     ['xattrs', builder.file('x', { xattrs: xattrsOfFile })],
-    ['noise.img', builder.file(noise(noiseSize))],
+    ['noise.img', builder.anyFile({ content: noiseImage() })],
     ['sparse.img', builder.anyFile({ content: sparse, data: sparseData })],
     ['damaged.img', damagedFile(builder)],
     ['hanging', builder.hanging(false)],

@@ -1,0 +1,64 @@
+/** What only the kernel driver can do, or has to. */
+import assert from 'node:assert/strict';
+import { closeSync, openSync } from 'node:fs';
+import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { runProgram } from '../../../src/fuse/system-program.ts';
+import { mountTestTree, temporaryDirectory, tool, until } from '../../support/mount-fixture.ts';
+import { noiseImage } from '../../support/mount-tree.ts';
+import { needs } from '../../support/requirements.ts';
+
+const skip = needs('fuse', 'root');
+const timeout = 60_000;
+
+test('lets go of nodes when the kernel does', { skip, timeout }, async () => {
+  await using mount = await mountTestTree();
+  assert.equal((await tool('ls', '-lR', mount.at('bare'), mount.at('many'))).status, 0);
+  assert.ok((await mount.state()).knownInodes >= 5000);
+  // Remounting drops the names that the kernel keeps for this mount.
+  const remounted = await tool('mount', '-i', '-o', 'remount,ro', mount.path);
+  assert.equal(remounted.status, 0, remounted.stderr);
+  await until(async () => (await mount.state()).knownInodes < 10);
+});
+
+test('serves without koffi, on threads', { skip, timeout }, async () => {
+  await using mount = await mountTestTree({ driver: 'kernel-on-threads' });
+  assert.ok((await readFile(mount.at('noise.img'))).equals(noiseImage()));
+  assert.equal((await readdir(mount.at('many'))).length, 5000);
+  assert.equal(await mount.command('unmount'), 'unmounted');
+  assert.equal(await mount.ended(), 0);
+});
+
+test('serves a descriptor that was mounted by its parent', { skip, timeout }, async () => {
+  await using directory = await temporaryDirectory();
+  const mountPoint = join(directory.path, 'mnt');
+  await mkdir(mountPoint);
+  const device = openSync('/dev/fuse', 'r+');
+  const options = 'fd=3,rootmode=40000,user_id=0,group_id=0,ro';
+  const args = ['-i', '-t', 'fuse.pbsfs', '-o', options, 'parent', mountPoint];
+  const mounted = await runProgram('/bin/mount', args, { descriptor: device });
+  assert.equal(mounted.status, 0, mounted.message);
+  await using mount = await mountTestTree({ mountPoint: '/dev/fd/4', descriptor: device });
+  closeSync(device);
+  assert.equal(await readFile(join(mountPoint, 'hello.txt'), 'utf8'), 'hello, world\n');
+  // It has no right to unmount, so it lets go of the descriptor.
+  assert.equal(await mount.command('unmount'), 'unmounted');
+  assert.equal(await mount.ended(), 0);
+  await assert.rejects(readdir(mountPoint), { code: 'ENOTCONN' });
+});
+
+test('reads ahead as far as one request goes', { skip, timeout }, async () => {
+  await using mount = await mountTestTree();
+  const { stdout } = await tool('findmnt', '-n', '-o', 'MAJ:MIN', mount.path);
+  const setting = `/sys/class/bdi/${stdout.toString().trim()}/read_ahead_kb`;
+  assert.equal(await readFile(setting, 'utf8'), '1024\n');
+});
+
+test('reads what sixteen readers want at once, each right', { skip, timeout }, async () => {
+  await using mount = await mountTestTree();
+  const copies = Array.from({ length: 16 }, () =>
+    tool('dd', `if=${mount.at('noise.img')}`, 'bs=1M', 'iflag=direct'),
+  );
+  for (const { stdout } of await Promise.all(copies)) assert.ok(stdout.equals(noiseImage()));
+});
