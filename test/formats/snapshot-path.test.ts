@@ -202,6 +202,7 @@ test('groups are in the order of PBS: type, then numbers by value, then names by
     'vm/10',
     'vm/100',
     'vm/18446744073709551615',
+    'vm/10a',
     // Beyond a u64 it is a name.
     'vm/18446744073709551616',
     'vm/20a',
