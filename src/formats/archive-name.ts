@@ -19,8 +19,6 @@ export const manifestName = 'index.json.blob';
 export const clientLogName = 'client.log.blob';
 /** The encryption key, encrypted for the master key. */
 export const masterKeyBlobName = 'rsa-encrypted.key.blob';
-/** Listing of the pxar archives of a snapshot. */
-export const catalogName = 'catalog.pcat1.didx';
 
 const kinds: Readonly<Record<string, ArchiveKind>> = {
   '.fidx': 'fixed',

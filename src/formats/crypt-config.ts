@@ -18,9 +18,7 @@ import {
   subtle,
   type webcrypto,
 } from 'node:crypto';
-import { inspect } from 'node:util';
 import { PbsfsError } from '../errors.ts';
-import { formatShortFingerprint } from './fingerprint.ts';
 import { Secret } from './secret.ts';
 
 /** Bytes of an encryption key. */
@@ -61,19 +59,9 @@ export class CryptConfig {
     this.fingerprint = this.digestSync(fingerprintInput);
   }
 
-  /** Makes digests and signatures; secret as well. */
-  get idKey(): Buffer {
-    return this.#idKey;
-  }
-
   /** The raw key, to be written into a key file. */
   revealKey(): Buffer {
     return this.#key.reveal();
-  }
-
-  /** What a debugger or a log may see of it. */
-  [inspect.custom](): string {
-    return `CryptConfig ${formatShortFingerprint(this.fingerprint)}`;
   }
 
   /** Digest of an encrypted chunk with these plain bytes, on the thread pool. */

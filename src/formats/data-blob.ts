@@ -22,7 +22,7 @@ export const maxBlobSize: number = 128 * 1024 * 1024;
 /** Most plain bytes in a chunk: the largest chunk size that the backup protocol takes. */
 export const maxChunkSize: number = 16 * 1024 * 1024;
 /** Bytes before the payload of the kinds that are not encrypted. */
-export const plainHeaderSize = 12;
+const plainHeaderSize = 12;
 /** Bytes before the payload of the encrypted kinds. */
 export const encryptedHeaderSize = 44;
 

@@ -14,7 +14,7 @@
 import { hash } from 'node:crypto';
 import { PbsfsError } from '../errors.ts';
 
-export const indexHeaderSize = 4096;
+const indexHeaderSize = 4096;
 /** Bytes of a chunk digest. */
 export const digestSize = 32;
 
@@ -65,16 +65,12 @@ export function decodeIndexHeader(
   }
   return {
     uuid: bytes.subarray(uuidOffset, uuidOffset + uuidSize),
-    ctime: readCtime(bytes),
+    // Only shown, so that rounding beyond 2^53 does no harm.
+    ctime: Number(bytes.readBigInt64LE(ctimeOffset)),
     csum: hash('sha256', entries, 'buffer'),
     entries,
     chunkCount: entries.length / entrySize,
   };
-}
-
-/** Informative only, so a time that no number holds is merely clamped by the conversion. */
-function readCtime(bytes: Buffer): number {
-  return Number(bytes.readBigInt64LE(ctimeOffset));
 }
 
 /** Compares the digest at `offset` of the entries in place, with no view made for it. */

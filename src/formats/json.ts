@@ -23,7 +23,7 @@ export interface JsonObject {
 }
 
 /** What `JSON.rawJSON` makes: `JSON.stringify` prints its text as it is. */
-export interface RawNumber {
+interface RawNumber {
   readonly rawJSON: string;
 }
 

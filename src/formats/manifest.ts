@@ -24,7 +24,7 @@ import {
 } from './json.ts';
 import { type BackupType, isBackupTime, isBackupType, isSafeId } from './snapshot-path.ts';
 
-export const cryptModes = ['none', 'encrypt', 'sign-only'] as const;
+const cryptModes = ['none', 'encrypt', 'sign-only'] as const;
 export type CryptMode = (typeof cryptModes)[number];
 
 export interface ManifestFile {
@@ -38,7 +38,7 @@ export interface ManifestFile {
 }
 
 /** What the server keeps beside the signed part. Never to be trusted. */
-export interface Unprotected {
+interface Unprotected {
   /** Key of the backup, encrypted or signed. */
   readonly keyFingerprint?: Buffer | undefined;
   readonly notes?: string | undefined;
@@ -46,7 +46,7 @@ export interface Unprotected {
   readonly chunkUploadStats?: ChunkUploadStats | undefined;
 }
 
-export interface ChunkUploadStats {
+interface ChunkUploadStats {
   readonly count: number;
   readonly size: number;
   readonly compressedSize: number;

@@ -12,8 +12,7 @@ import { expectError } from '../support/expect-error.ts';
 const crypt = new CryptConfig(vectorKey);
 const idKey = '7c2c013efd07f3b25717a485263343cd4d292a4b65c200bb3b18ea227abe225c';
 
-test('id key and fingerprint follow the published vector', () => {
-  assert.equal(crypt.idKey.toString('hex'), idKey);
+test('the fingerprint follows the published vector', () => {
   assert.equal(
     formatFingerprint(crypt.fingerprint),
     '0e:ab:d4:46:0b:6e:b9:ca:34:50:23:de:e2:b7:78:c7:90:e5:4a:16:83:b9:65:9c:0a:57:ae:19:90:90:15:9b',
@@ -42,7 +41,7 @@ test('digests take a view of a larger buffer', async () => {
   assert.deepEqual(await crypt.digest(view), chunkDigest(Buffer.from('payload'), vectorKey));
 });
 
-test('signatures are HMAC-SHA256 with the id key', () => {
+test('signatures are HMAC-SHA256 with the published id key', () => {
   const hmac = createHmac('sha256', Buffer.from(idKey, 'hex')).update('text').digest();
   assert.deepEqual(crypt.sign(Buffer.from('text')), hmac);
 });
@@ -69,5 +68,4 @@ test('key bytes show neither in inspection nor in JSON', () => {
       assert.doesNotMatch(shown, /7c 2c 01 3e|124,44,1,62|7c2c013e|fCwBPv/);
     }
   }
-  assert.equal(inspect(crypt), 'CryptConfig 0e:ab:d4:46:0b:6e:b9:ca');
 });

@@ -58,7 +58,11 @@ test('a key encrypted for the master key comes back', async () => {
 });
 
 test('what is encrypted is PKCS #1 v1.5 to others', () => {
-  const key = { key: pair.privateKey, passphrase, padding: constants.RSA_PKCS1_PADDING };
+  const key = {
+    key: pair.privateKey,
+    passphrase: String(passphrase),
+    padding: constants.RSA_PKCS1_PADDING,
+  };
   assert.equal(String(privateDecrypt(key, encrypted)), formatKeyFile(keyFile));
 });
 

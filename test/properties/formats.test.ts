@@ -167,7 +167,7 @@ test('changed bytes give a value or our own error', async () => {
 });
 
 test('changed golden files give a value or our own error', { skip: needs('golden') }, async () => {
-  const files = expectedSnapshots().flatMap(({ dir, archives }) =>
+  const files: Buffer[] = expectedSnapshots().flatMap(({ dir, archives }) =>
     Object.keys(archives).map((name) => readFileSync(`${goldenStore}/${dir}/${name}`)),
   );
   files.push(...['none', 'scrypt', 'pbkdf2'].map((name) => readGolden(`keys/${name}.json`)));

@@ -30,7 +30,7 @@ import {
 export * from './encode-formats.ts';
 
 /** Bytes, or bytes with a chunk size of their own. */
-export type TestArchive = Uint8Array | { readonly data: Uint8Array; readonly chunkSize?: number };
+type TestArchive = Uint8Array | { readonly data: Uint8Array; readonly chunkSize?: number };
 
 export interface TestSnapshot {
   /** `vm/100`, or with a namespace `ns/a/ns/b/vm/100`. */
@@ -133,7 +133,7 @@ export function swapChunks(store: string, a: string, b: string): void {
 }
 
 /** The name of a snapshot directory. */
-export function snapshotName(time: number): string {
+function snapshotName(time: number): string {
   return new Date(time * 1000).toISOString().replace('.000', '');
 }
 
