@@ -1,6 +1,7 @@
 /**
  * The plain, verified chunks that all archives of a mount share. Whoever has an archive open holds a lease;
- * with the last lease everything is dropped, so that an idle mount costs no memory.
+ * after the last lease everything is dropped, so that an idle mount costs no memory. A cache may linger for
+ * some seconds: who copies a thousand small files out of one chunk opens and closes it a thousand times.
  */
 import { PbsfsError } from '../errors.ts';
 import { AsyncLruCache, type Load } from './async-lru-cache.ts';
@@ -11,20 +12,25 @@ const capacityUnit = 4 * 1024 * 1024;
 export interface ChunkCacheOptions {
   /** Capacity in chunks of 4 MiB, 1 or more. There is always room for one chunk, also a larger one. */
   readonly chunks: number;
+  /** Seconds that the content stays after the last lease; default 0. */
+  readonly lingerSeconds?: number;
 }
 
 export class ChunkCache {
   /** Bound of all chunks together. */
   readonly maxBytes: number;
   readonly #chunks: AsyncLruCache<Buffer>;
+  readonly #lingerMs: number;
   #leases = 0;
+  #drop: NodeJS.Timeout | undefined;
 
   /** @throws PbsfsError `usage` */
-  constructor({ chunks }: ChunkCacheOptions) {
+  constructor({ chunks, lingerSeconds = 0 }: ChunkCacheOptions) {
     if (!Number.isInteger(chunks) || chunks < 1) {
       throw new PbsfsError('usage', `cache capacity is ${chunks} chunks, at least 1 is needed`);
     }
     this.maxBytes = chunks * capacityUnit;
+    this.#lingerMs = lingerSeconds * 1000;
     this.#chunks = new AsyncLruCache({
       maxBytes: this.maxBytes,
       sizeOf: (chunk) => chunk.length,
@@ -45,13 +51,19 @@ export class ChunkCache {
   acquire(): Disposable {
     let isHeld = true;
     this.#leases++;
+    clearTimeout(this.#drop);
     return {
       [Symbol.dispose]: () => {
         if (!isHeld) return;
         isHeld = false;
         this.#leases--;
-        if (this.#leases === 0) this.#chunks.clear();
+        if (this.#leases === 0) this.#dropSoon();
       },
     };
+  }
+
+  #dropSoon(): void {
+    if (this.#lingerMs === 0) this.#chunks.clear();
+    else this.#drop = setTimeout(() => this.#chunks.clear(), this.#lingerMs).unref();
   }
 }

@@ -19,6 +19,8 @@ export const manifestName = 'index.json.blob';
 export const clientLogName = 'client.log.blob';
 /** The encryption key, encrypted for the master key. */
 export const masterKeyBlobName = 'rsa-encrypted.key.blob';
+/** Listing of the pxar archives of a snapshot that are not split. */
+export const catalogName = 'catalog.pcat1.didx';
 
 const kinds: Readonly<Record<string, ArchiveKind>> = {
   '.fidx': 'fixed',

@@ -9,6 +9,14 @@ export interface ArchivePlace {
   readonly ino: number;
 }
 
+/** A pxar archive: `filename` holds it all, or only the metadata of one that is stored split. */
+export interface PxarPlace extends ArchivePlace {
+  /** The payload of a split archive; absent too where it is missing from the snapshot. */
+  readonly payload: string | undefined;
+  /** The snapshot has a catalog that may list it. */
+  readonly hasCatalog: boolean;
+}
+
 export function placeContext(place: ArchivePlace): ErrorContext {
   return { snapshot: formatSnapshot(place.snapshot), archive: place.filename };
 }

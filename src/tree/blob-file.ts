@@ -1,6 +1,5 @@
 /** A blob (configuration, log, manifest, key) as a file with its decoded content. */
 import { isPbsfsError } from '../errors.ts';
-import type { FileInfo } from '../repository/repository.ts';
 import type { ArchivePlace } from './archive-place.ts';
 import { fileAttributes, timeOfSeconds } from './attributes.ts';
 import { archiveXattrs } from './metadata-xattrs.ts';
@@ -13,13 +12,14 @@ export class BlobFile implements File {
   readonly ino: number;
   readonly #context: TreeContext;
   readonly #place: ArchivePlace;
-  readonly #listed: FileInfo;
+  /** Size in the manifest, for an archive that cannot be opened. */
+  readonly #listedSize: number | undefined;
   #attributes: Attributes | undefined;
 
-  constructor(context: TreeContext, place: ArchivePlace, listed: FileInfo) {
+  constructor(context: TreeContext, place: ArchivePlace, listedSize: number | undefined) {
     this.#context = context;
     this.#place = place;
-    this.#listed = listed;
+    this.#listedSize = listedSize;
     this.ino = place.ino;
   }
 
@@ -49,7 +49,7 @@ export class BlobFile implements File {
       return (await this.#content(signal)).length;
     } catch (error) {
       if (isPbsfsError(error, 'corrupt', 'key-missing', 'key-wrong', 'not-found')) {
-        return this.#listed.size ?? 0;
+        return this.#listedSize ?? 0;
       }
       throw error;
     }

@@ -1,6 +1,5 @@
 /** A disk image, or any other archive that is shown as its bytes, as one plain file of exact size. */
 import { isPbsfsError } from '../errors.ts';
-import type { FileInfo } from '../repository/repository.ts';
 import type { ArchivePlace } from './archive-place.ts';
 import { fileAttributes, timeOfSeconds } from './attributes.ts';
 import { archiveXattrs } from './metadata-xattrs.ts';
@@ -13,13 +12,14 @@ export class ImageFile implements File {
   readonly ino: number;
   readonly #context: TreeContext;
   readonly #place: ArchivePlace;
-  readonly #listed: FileInfo;
+  /** Size in the manifest, for an archive that cannot be opened. */
+  readonly #listedSize: number | undefined;
   #attributes: Attributes | undefined;
 
-  constructor(context: TreeContext, place: ArchivePlace, listed: FileInfo) {
+  constructor(context: TreeContext, place: ArchivePlace, listedSize: number | undefined) {
     this.#context = context;
     this.#place = place;
-    this.#listed = listed;
+    this.#listedSize = listedSize;
     this.ino = place.ino;
   }
 
@@ -48,7 +48,7 @@ export class ImageFile implements File {
       return fileAttributes(size, dataSize, mtime);
     } catch (error) {
       if (!isPbsfsError(error, 'corrupt', 'not-found')) throw error;
-      const size = this.#listed.size ?? 0;
+      const size = this.#listedSize ?? 0;
       return fileAttributes(size, size, mtime);
     }
   }

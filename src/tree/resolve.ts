@@ -133,7 +133,9 @@ function otherForms(tree: BackupTree, parent: Node, name: Buffer): Buffer[] {
   if (!(parent instanceof SnapshotDirectory)) return [];
   const shown = isArchiveName(text) ? displayName(text) : text;
   const whole = shown.replace(/\.[mp]pxar$/, '.pxar');
-  return [...new Set([shown, whole])]
+  // Metadata whose payload is missing has no other name.
+  const alone = shown.replace(/\.pxar$/, '.mpxar');
+  return [...new Set([shown, whole, alone])]
     .filter((form) => form !== text)
     .map((form) => Buffer.from(form));
 }

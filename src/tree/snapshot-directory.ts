@@ -3,7 +3,13 @@
  * `index.json`. The listing comes from the manifest alone; an archive is opened when it is looked at.
  */
 import { isPbsfsError } from '../errors.ts';
-import { archiveKind, displayName, isArchiveName } from '../formats/archive-name.ts';
+import {
+  type Archive,
+  archiveKind,
+  catalogName,
+  isArchiveName,
+  listArchives,
+} from '../formats/archive-name.ts';
 import type { SnapshotId } from '../formats/snapshot-path.ts';
 import type { FileInfo, SnapshotInfo } from '../repository/repository.ts';
 import { directoryAttributes, timeOfSeconds } from './attributes.ts';
@@ -13,6 +19,7 @@ import { childInode } from './inode.ts';
 import { type Children, ListedDirectory } from './listed-directory.ts';
 import { snapshotXattrs } from './metadata-xattrs.ts';
 import type { Attributes, Node, Xattr } from './node.ts';
+import { PxarRoot } from './pxar-root.ts';
 import type { TreeContext } from './tree-context.ts';
 import { UnfinishedFile } from './unfinished-file.ts';
 
@@ -52,21 +59,29 @@ export class SnapshotDirectory extends ListedDirectory {
       if (isPbsfsError(error, 'not-found')) throw this.#context.pruned(this.snapshot, error);
       throw error;
     }
-    const children: Children = new Map();
-    for (const file of info.files) {
-      if (!isArchiveName(file.filename)) continue;
-      const name = displayName(file.filename);
-      children.set(name, this.#node(name, file));
-    }
-    return children;
+    const files = new Map(info.files.map((file) => [file.filename, file]));
+    const archives = listArchives([...files.keys()].filter(isArchiveName));
+    return new Map(archives.map((archive) => [archive.name, this.#node(archive, files)]));
   }
 
-  #node(name: string, file: FileInfo): Node {
-    const ino = childInode(this.ino, Buffer.from(name));
-    const place = { snapshot: this.snapshot, filename: file.filename, ino };
+  #node(archive: Archive, files: ReadonlyMap<string, FileInfo>): Node {
+    const ino = childInode(this.ino, Buffer.from(archive.name));
+    const filename = archive.split ? archive.metadata : archive.filename;
+    const place = { snapshot: this.snapshot, filename, ino };
     if (!this.finished) return new UnfinishedFile(place);
-    return archiveKind(file.filename) === 'blob'
-      ? new BlobFile(this.#context, place, file)
-      : new ImageFile(this.#context, place, file);
+    if (isPxar(archive)) {
+      const payload = archive.split ? archive.payload : undefined;
+      return new PxarRoot(this.#context, { ...place, payload, hasCatalog: files.has(catalogName) });
+    }
+    const listed = files.get(filename);
+    const size = listed?.size;
+    return archiveKind(filename) === 'blob'
+      ? new BlobFile(this.#context, place, size)
+      : new ImageFile(this.#context, place, size);
   }
+}
+
+/** A payload stream without its metadata is shown as its bytes: nothing in it has a name. */
+function isPxar(archive: Archive): boolean {
+  return archive.split || /\.m?pxar\.didx$/.test(archive.filename);
 }

@@ -2,23 +2,31 @@
  * What all nodes of one tree share: the repository, the keys, the opened snapshots and the one chunk cache.
  * Handed to each node when it is made; there is no global.
  */
+import { openCatalog } from '../archives/catalog.ts';
 import { type ChunkResources, createChunkReader } from '../archives/image.ts';
 import type { KeyRing } from '../archives/key-ring.ts';
-import { type OpenedIndex, SnapshotArchives } from '../archives/snapshot-archives.ts';
+import { LinkCounts } from '../archives/pxar/link-counts.ts';
+import { openPxar } from '../archives/pxar/pxar-archive.ts';
+import { SnapshotArchives } from '../archives/snapshot-archives.ts';
 import { withZeroOnDamage } from '../archives/zero-on-damage.ts';
 import { AsyncLruCache } from '../chunks/async-lru-cache.ts';
+import type { CachedChunkReader } from '../chunks/cached-chunk-reader.ts';
 import { ChunkCache } from '../chunks/chunk-cache.ts';
 import { PrefetchBudget, Prefetcher } from '../chunks/prefetcher.ts';
 
 import { formatError, isPbsfsError, PbsfsError, withContext } from '../errors.ts';
+import { catalogName } from '../formats/archive-name.ts';
+import type { CryptMode } from '../formats/manifest.ts';
 import { formatSnapshot, type Namespace, type SnapshotId } from '../formats/snapshot-path.ts';
 import type { Logger } from '../log.ts';
+import type { ReadAt, SparseReadAt } from '../read-at.ts';
 import type { Repository } from '../repository/repository.ts';
 import { Semaphore } from '../semaphore.ts';
 
-import { type ArchivePlace, placeContext } from './archive-place.ts';
+import { type ArchivePlace, type PxarPlace, placeContext } from './archive-place.ts';
 import { timeOfSeconds } from './attributes.ts';
-import type { OpenFile, Time } from './node.ts';
+import type { Directory, OpenFile, Time } from './node.ts';
+import { pxarDirectory } from './pxar-tree.ts';
 import { backupTimeFormat, type TimeFormat } from './time-format.ts';
 
 export interface TreeOptions {
@@ -47,10 +55,25 @@ const defaultListingSeconds = 3;
 const defaultPrefetch = 12;
 /** Opened snapshots kept: a manifest and a key each. */
 const maxOpenSnapshots = 256;
+/** pxar archives kept open: each remembers tables and listings of up to 32 MiB. */
+const maxOpenPxars = 8;
+/** Longer than what lies between two files of a copy, shorter than somebody waits to see memory come back. */
+const cacheLingerSeconds = 10;
 /** A dynamic entry: end offset and digest. */
 const maxIndexEntryBytes = 40;
 /** Indexes kept for those who open the same archive again: one for an 8 TiB disk has 64 MiB. */
 const maxIndexBytes = 128 * 1024 * 1024;
+
+/** An archive with its index, shared by all who have it open: it knows nothing of them. */
+interface ChunkedArchive {
+  readonly archives: SnapshotArchives;
+  readonly cryptMode: CryptMode;
+  readonly reader: CachedChunkReader;
+}
+
+function archiveKey(place: ArchivePlace): string {
+  return `${formatSnapshot(place.snapshot)}/${place.filename}`;
+}
 
 export class TreeContext implements AsyncDisposable {
   readonly repository: Repository;
@@ -65,7 +88,8 @@ export class TreeContext implements AsyncDisposable {
   readonly #chunks: ChunkResources;
   readonly #prefetch: PrefetchBudget;
   readonly #snapshots: AsyncLruCache<SnapshotArchives>;
-  readonly #indexes: AsyncLruCache<OpenedIndex>;
+  readonly #opened: AsyncLruCache<ChunkedArchive>;
+  readonly #pxars: AsyncLruCache<Directory>;
   #damage = 0;
 
   constructor(repository: Repository, options: TreeOptions) {
@@ -78,7 +102,7 @@ export class TreeContext implements AsyncDisposable {
     this.#keys = options.keys;
     this.#onError = options.onError ?? 'eio';
     this.#chunks = {
-      cache: new ChunkCache({ chunks: options.cacheChunks }),
+      cache: new ChunkCache({ chunks: options.cacheChunks, lingerSeconds: cacheLingerSeconds }),
       limiter: new Semaphore(options.concurrency),
     };
     this.#prefetch = new PrefetchBudget({
@@ -86,10 +110,11 @@ export class TreeContext implements AsyncDisposable {
       cacheBytes: this.#chunks.cache.maxBytes,
     });
     this.#snapshots = new AsyncLruCache({ maxBytes: maxOpenSnapshots, sizeOf: () => 1 });
-    this.#indexes = new AsyncLruCache({
+    this.#opened = new AsyncLruCache({
       maxBytes: maxIndexBytes,
-      sizeOf: ({ index }) => index.chunkCount * maxIndexEntryBytes + 1,
+      sizeOf: ({ reader }) => reader.index.chunkCount * maxIndexEntryBytes + 1,
     });
+    this.#pxars = new AsyncLruCache({ maxBytes: maxOpenPxars, sizeOf: () => 1 });
   }
 
   /** Ranges that were read as zeros since the start. */
@@ -123,9 +148,7 @@ export class TreeContext implements AsyncDisposable {
     place: ArchivePlace,
     signal?: AbortSignal,
   ): Promise<{ size: number; dataSize: number }> {
-    const archives = await this.archives(place.snapshot, signal);
-    const opened = await this.#index(archives, place, signal);
-    const reader = createChunkReader(archives, place.filename, opened, this.#chunks);
+    const { reader } = await this.#chunked(place, signal);
     return { size: reader.size, dataSize: reader.dataSize };
   }
 
@@ -134,16 +157,14 @@ export class TreeContext implements AsyncDisposable {
    * @throws PbsfsError `key-missing`, `key-wrong`, `corrupt`, `stale`
    */
   async openChunked(place: ArchivePlace, signal?: AbortSignal): Promise<OpenFile> {
-    const archives = await this.archives(place.snapshot, signal);
-    const opened = await this.#index(archives, place, signal);
-    await withContext(placeContext(place), async () => archives.cryptFor(opened.cryptMode));
+    const { reader, source } = await this.#readable(place, signal);
     const lease = this.#chunks.cache.acquire();
-    const reader = createChunkReader(archives, place.filename, opened, this.#chunks);
-    const source = this.#onError === 'zero' ? withZeroOnDamage(reader, this.#onDamage) : reader;
     const prefetcher = new Prefetcher(reader, this.#prefetch);
     return {
       size: source.size,
-      dataSize: source.dataSize,
+      get dataSize() {
+        return source.dataSize;
+      },
       read: (offset, length, readSignal) => {
         const slices = source.read(offset, length, readSignal);
         prefetcher.onRead(offset, length);
@@ -159,19 +180,63 @@ export class TreeContext implements AsyncDisposable {
     };
   }
 
+  /** The root of a pxar archive, opened once however many look into it. */
+  async pxar(place: PxarPlace, signal?: AbortSignal): Promise<Directory> {
+    return await this.#pxars.get(
+      archiveKey(place),
+      (loadSignal) => this.#openPxar(place, loadSignal),
+      signal,
+    );
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.repository[Symbol.asyncDispose]();
   }
 
-  async #index(
-    archives: SnapshotArchives,
+  /** Holds no lease: what is looked up in directories stays in the cache as long as there is room. */
+  async #openPxar(place: PxarPlace, signal: AbortSignal): Promise<Directory> {
+    const open = async (filename: string, openSignal?: AbortSignal): Promise<ReadAt> =>
+      (await this.#readable({ ...place, filename }, openSignal)).source;
+    const metadata = await open(place.filename, signal);
+    const payload = place.payload === undefined ? undefined : await open(place.payload, signal);
+    return await withContext(placeContext(place), async () => {
+      const archive = await openPxar(metadata, payload, { logger: this.logger }, signal);
+      const catalog = {
+        archive: place.filename,
+        open: async (openSignal?: AbortSignal) =>
+          openCatalog(await open(catalogName, openSignal), openSignal),
+      };
+      return pxarDirectory(archive, {
+        ino: place.ino,
+        links: new LinkCounts(archive, place.hasCatalog ? { catalog } : {}),
+        openStream: (stream, openSignal) => {
+          const filename = stream === 'payload' ? place.payload : place.filename;
+          return this.openChunked({ ...place, filename: filename ?? place.filename }, openSignal);
+        },
+      });
+    });
+  }
+
+  /** The bytes of an archive whose key is here. */
+  async #readable(
     place: ArchivePlace,
     signal?: AbortSignal,
-  ): Promise<OpenedIndex> {
-    const { snapshot, archive } = placeContext(place);
-    return await this.#indexes.get(
-      `${snapshot}/${archive}`,
-      (loadSignal) => archives.openIndex(place.filename, loadSignal),
+  ): Promise<{ reader: CachedChunkReader; source: SparseReadAt }> {
+    const { archives, cryptMode, reader } = await this.#chunked(place, signal);
+    await withContext(placeContext(place), async () => archives.cryptFor(cryptMode));
+    const source = this.#onError === 'zero' ? withZeroOnDamage(reader, this.#onDamage) : reader;
+    return { reader, source };
+  }
+
+  async #chunked(place: ArchivePlace, signal?: AbortSignal): Promise<ChunkedArchive> {
+    return await this.#opened.get(
+      archiveKey(place),
+      async (loadSignal) => {
+        const archives = await this.archives(place.snapshot, loadSignal);
+        const opened = await archives.openIndex(place.filename, loadSignal);
+        const reader = createChunkReader(archives, place.filename, opened, this.#chunks);
+        return { archives, cryptMode: opened.cryptMode, reader };
+      },
       signal,
     );
   }
