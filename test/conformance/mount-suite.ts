@@ -188,6 +188,21 @@ export function mountSuite({ driver, requirements, limitations }: SuiteOptions):
       assert.equal(compare.status, 0, compare.stderr);
     });
 
+    test('lets tar copy files, links, devices and empty regions', {
+      skip: needs('tar'),
+    }, async () => {
+      await using directory = await temporaryDirectory();
+      const names = ['noise.img', 'sparse.img', 'link', 'null', 'hard-a', 'hard-b', 'bare'];
+      const archive = `${directory.path}/archive.tar`;
+      const packed = await tool('tar', '-C', mount.path, '-cSf', archive, ...names);
+      assert.equal(packed.status, 0, packed.stderr);
+      const compared = await tool('tar', '-C', mount.path, '-df', archive);
+      assert.equal(compared.status, 0, compared.stdout.toString() + compared.stderr);
+      const unpacked = await tool('tar', '-C', directory.path, '-xf', archive, 'noise.img');
+      assert.equal(unpacked.status, 0, unpacked.stderr);
+      assert.ok((await readFile(`${directory.path}/noise.img`)).equals(noiseImage()));
+    });
+
     test('keeps what was read, so that a second reader asks nothing', async () => {
       await readFile(mount.at('hello.txt'));
       const before = await readsOf();

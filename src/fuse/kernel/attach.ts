@@ -12,14 +12,22 @@ import { type Finished, findProgram, runProgram } from '../system-program.ts';
 import { maxReadSize } from '../wire/init.ts';
 import { type Libc, loadLibc } from './libc.ts';
 
-/** `libc` where `koffi` loads. */
+/**
+ * A device that is mounted at `mountPoint`.
+ * @param libc undefined where `koffi` does not load.
+ * @throws PbsfsError `unsupported`, `access-denied`, `failed`.
+ */
 export async function attach(
   mountPoint: string,
   options: MountOptions,
   libc: Libc | undefined,
 ): Promise<Attached> {
   const descriptor = parseDescriptor(mountPoint);
-  if (descriptor !== undefined) return { device: descriptor };
+  if (descriptor !== undefined) {
+    // Who cannot unmount must be able to stop waiting for requests.
+    if (libc === undefined) await loadLibc();
+    return { device: descriptor };
+  }
   if (isRoot() && options.autoUnmount !== true) {
     return { device: await mountAsRoot(mountPoint, options) };
   }
@@ -50,7 +58,7 @@ function commonOptions(options: MountOptions): string[] {
 async function mountAsRoot(mountPoint: string, options: MountOptions): Promise<number> {
   const program = await findProgram('mount');
   if (program === undefined) throw new PbsfsError('unsupported', 'there is no program mount');
-  const device = openSync('/dev/fuse', constants.O_RDWR);
+  const device = await openDevice();
   const mountOptions = [
     'fd=3',
     // The type bits of a directory's mode, in octal.
@@ -67,6 +75,19 @@ async function mountAsRoot(mountPoint: string, options: MountOptions): Promise<n
   } catch (error) {
     closeSync(device);
     throw error;
+  }
+}
+
+/** In a container the device may be seen and yet refused. */
+async function openDevice(): Promise<number> {
+  try {
+    return openSync('/dev/fuse', constants.O_RDWR);
+  } catch (cause) {
+    const hint = await containerHint();
+    throw new PbsfsError('access-denied', `cannot open /dev/fuse: ${String(cause)}`, {
+      ...(hint === undefined ? {} : { hint }),
+      cause,
+    });
   }
 }
 

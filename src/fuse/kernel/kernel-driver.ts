@@ -71,7 +71,7 @@ async function mount(
   const attached = await attach(mountPoint, options, libc);
   const session = new Session(root, sendTo(attached.device), options);
   const source = openSource(attached.device, (bytes) => session.receive(bytes));
-  const done = finish(source, session, attached);
+  const done = serve(mountPoint, source, session, attached);
   // Not awaited yet by anybody, and never an unhandled rejection.
   done.catch(() => {});
   await Promise.race([session.started, done.then(failedStart)]);
@@ -124,9 +124,18 @@ function sendTo(device: number): SendReply {
   };
 }
 
-async function finish(source: RequestSource, session: Session, attached: Attached): Promise<void> {
+/** Serves to the end of the mount, and leaves no dead mount when serving fails. */
+async function serve(
+  mountPoint: string,
+  source: RequestSource,
+  session: Session,
+  attached: Attached,
+): Promise<void> {
   try {
     await source.ended;
+  } catch (error) {
+    await detach(mountPoint, { lazy: true }).catch(() => {});
+    throw error;
   } finally {
     await session.end();
     closeSync(attached.device);

@@ -2,10 +2,11 @@
  * Operations on nodes: names, attributes, link targets, extended attributes.
  *
  *   lookup     0 name
+ *   access     0 u32 mask, padding
  *   getxattr   0 u32 size, padding, 8 name
  *   listxattr  0 u32 size, padding
  *
- * Source: `linux/fuse.h`; for sizes and errno getxattr(2) and listxattr(2).
+ * Source: `linux/fuse.h`; for what is answered access(2), getxattr(2) and listxattr(2).
  */
 import type { Xattr } from '../../tree/node.ts';
 import { encodeAbsent, encodeEntry, encodeGetattr } from '../wire/attributes.ts';
@@ -14,6 +15,7 @@ import { decodeName, type Request } from '../wire/request.ts';
 import {
   type Answer,
   attributesOf,
+  done,
   inodeOf,
   introduce,
   type Served,
@@ -22,6 +24,10 @@ import {
 
 /** Longest target that the kernel takes: `PATH_MAX` without the NUL. */
 const maxTargetLength = 4095;
+/** `W_OK` and `X_OK`. */
+const maskWrite = 2;
+const maskExecute = 1;
+const anyExecute = 0o111;
 
 export async function lookup(
   served: Served,
@@ -50,6 +56,21 @@ export async function getattr(
   if (node === undefined) return 'ESTALE';
   const attributes = await attributesOf(served, node, signal);
   return { body: [encodeGetattr(node.ino, attributes, secondsOf(served, node))] };
+}
+
+/** Asked only where the kernel does not check permission bits: then everybody who may enter may read. */
+export async function access(
+  served: Served,
+  request: Request,
+  signal: AbortSignal,
+): Promise<Answer> {
+  const mask = request.body.readUInt32LE(0);
+  const node = inodeOf(served, request)?.node;
+  if (node === undefined) return 'ESTALE';
+  if ((mask & maskWrite) !== 0) return 'EROFS';
+  if ((mask & maskExecute) === 0 || node.kind === 'directory') return done;
+  const { mode } = await attributesOf(served, node, signal);
+  return (mode & anyExecute) === 0 ? 'EACCES' : done;
 }
 
 export async function readlink(

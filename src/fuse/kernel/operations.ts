@@ -1,12 +1,19 @@
 /**
  * The table of operations by opcode. What is not in it is answered ENOSYS, and the kernel then does
- * without: FLUSH and FSYNC (nothing to write), ACCESS (permissions are the kernel's business), STATX,
- * POLL, BMAP, locks.
+ * without: FLUSH and FSYNC (nothing to write), STATX, POLL, BMAP, locks.
  */
 import { opcode } from '../wire/opcode.ts';
 import { opendir, readdir, readdirplus, releasedir } from './directory-operations.ts';
 import { lseek, open, read, release } from './file-operations.ts';
-import { getattr, getxattr, listxattr, lookup, readlink, statfs } from './node-operations.ts';
+import {
+  access,
+  getattr,
+  getxattr,
+  listxattr,
+  lookup,
+  readlink,
+  statfs,
+} from './node-operations.ts';
 import type { Answer, Operation } from './operation.ts';
 
 /** Programs ask whether a file is a terminal. */
@@ -47,6 +54,7 @@ export const operations: ReadonlyMap<number, Operation> = new Map<number, Operat
   [opcode.readdir, { name: 'readdir', bodySize: 20, run: readdir }],
   [opcode.readdirplus, { name: 'readdir', bodySize: 20, run: readdirplus }],
   [opcode.releasedir, { name: 'releasedir', bodySize: 8, run: releasedir }],
+  [opcode.access, { name: 'access', bodySize: 4, run: access }],
   [opcode.lseek, { name: 'lseek', bodySize: 20, run: lseek }],
   [opcode.ioctl, { name: 'ioctl', bodySize: 0, run: notTerminal }],
   ...writing.map((name): [number, Operation] => [

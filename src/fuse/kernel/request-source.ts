@@ -34,23 +34,17 @@ export function watchRequests(libc: Libc): OpenRequestSource {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const buffer = Buffer.allocUnsafeSlow(requestBufferSize);
     const watcher = libc.watch(device, () => {
+      let length: number;
       try {
-        const length = readSync(device, buffer, 0, buffer.length, null);
-        onRequest(buffer.subarray(0, length));
+        length = readSync(device, buffer, 0, buffer.length, null);
       } catch (error) {
-        if (isPassing(error)) return;
-        watcher.close();
         if (isUnmounted(error)) resolve();
-        else reject(deviceFailure(error));
+        else if (!isPassing(error)) reject(deviceFailure(error));
+        return;
       }
+      onRequest(buffer.subarray(0, length));
     });
-    return {
-      ended: promise,
-      close: () => {
-        watcher.close();
-        resolve();
-      },
-    };
+    return { ended: promise.finally(() => watcher.close()), close: resolve };
   };
 }
 

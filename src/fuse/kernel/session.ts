@@ -158,7 +158,11 @@ export class Session {
   }
 
   #refuse(unique: number, reason: ErrnoName): void {
-    this.#send([encodeReplyHeader(unique, 0, errno[reason])]);
+    try {
+      this.#send([encodeReplyHeader(unique, 0, errno[reason])]);
+    } catch (error) {
+      this.#report('reply', error);
+    }
   }
 
   #init(request: Request): void {

@@ -25,6 +25,7 @@ export const opcode = {
   opendir: 27,
   readdir: 28,
   releasedir: 29,
+  access: 34,
   create: 35,
   interrupt: 36,
   destroy: 38,

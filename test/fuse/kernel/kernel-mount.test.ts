@@ -1,5 +1,7 @@
 /** What only the kernel driver can do, or has to. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -28,6 +30,19 @@ test('serves without koffi, on threads', { skip, timeout }, async () => {
   assert.equal((await readdir(mount.at('many'))).length, 5000);
   assert.equal(await mount.command('unmount'), 'unmounted');
   assert.equal(await mount.ended(), 0);
+});
+
+test('ends on threads too while somebody stands in the mount', { skip, timeout }, async () => {
+  await using mount = await mountTestTree({ driver: 'kernel-on-threads' });
+  const holder = spawn('sleep', ['60'], { cwd: mount.path, stdio: 'ignore' });
+  try {
+    await once(holder, 'spawn');
+    assert.equal(await mount.command('unmount'), 'busy');
+    assert.equal(await mount.command('unmount-lazy'), 'unmounted');
+    assert.equal(await mount.ended(), 0);
+  } finally {
+    holder.kill();
+  }
 });
 
 test('serves a descriptor that was mounted by its parent', { skip, timeout }, async () => {

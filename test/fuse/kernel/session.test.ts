@@ -315,7 +315,20 @@ test('refuses writes, terminals, unknown handles and unknown operations', async 
   assert.equal(await errorOf(15, 9n, 0n, 10, 0), errno.EBADF);
   assert.equal(await errorOf(28, 9n, 0n, 10, 0), errno.EBADF);
   assert.equal(await errorOf(46, 9n, 0n, 3, 0), errno.EBADF);
-  for (const opcode of [20, 25, 34, 52, 4711]) assert.equal(await errorOf(opcode), 38);
+  for (const opcode of [20, 25, 52, 4711]) assert.equal(await errorOf(opcode), 38);
+});
+
+test('lets everybody read, nobody write, and run only what may be run', async () => {
+  const { kernel } = kernelWith((builder) => ({
+    plain: builder.file('x', { mode: 0o600 }),
+    program: builder.file('x', { mode: 0o710 }),
+  }));
+  const errorOf = async (name: string, mask: number): Promise<number> =>
+    (await kernel.call(34, await kernel.lookup(root, name), mask, 0)).error;
+  const [execute, write, read] = [1, 2, 4];
+  assert.deepEqual([await errorOf('plain', read), await errorOf('plain', read | write)], [0, 30]);
+  assert.deepEqual([await errorOf('plain', execute), await errorOf('program', execute)], [13, 0]);
+  assert.equal((await kernel.call(34, root, read | execute, 0)).error, 0);
 });
 
 test('finds data and holes as lseek(2) wants them', async () => {
