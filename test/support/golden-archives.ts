@@ -8,6 +8,14 @@ import { openDatastore } from '../../src/repository/datastore/datastore.ts';
 import { goldenStore } from './golden.ts';
 import { goldenKeys } from './golden-keys.ts';
 
+let keys: Promise<KeyRing> | undefined;
+
+/** Unlocking takes seconds: it is done once. */
+async function keyRing(): Promise<KeyRing> {
+  keys ??= goldenKeys().then((unlocked) => new KeyRing(unlocked));
+  return await keys;
+}
+
 /**
  * @param path as in `expected/pxar-index.json`: `type/id/SECONDS`, a namespace with a colon in front.
  * @param filename server name.
@@ -27,10 +35,6 @@ export async function openGoldenArchive(
     time: Number(time),
   };
   const repository = await openDatastore(goldenStore);
-  const archives = await SnapshotArchives.open(
-    repository,
-    snapshot,
-    new KeyRing(await goldenKeys()),
-  );
+  const archives = await SnapshotArchives.open(repository, snapshot, await keyRing());
   return await openImage(archives, filename, options);
 }
