@@ -29,6 +29,13 @@ export function isWebPage(text: string): boolean {
   return /^\s*<(?:!doctype|html)/i.test(text);
 }
 
+/** Something else than PBS answers, at least for now. */
+export function webPageError(body: Uint8Array): PbsfsError {
+  return new PbsfsError('unreachable', `${answerText(body)} answers in the place of PBS`, {
+    hint: 'check host and port, and what stands between',
+  });
+}
+
 /** What an error was made of, where it was made of an answer. */
 class AnswerStatus extends Error {
   readonly status: number;
@@ -55,6 +62,7 @@ export function answerError(status: number, body: Uint8Array, what: string): Pbs
   const message = text === undefined ? said : `${said}: ${text}`;
   const cause = new AnswerStatus(status);
   if (status === 401 || status === 403) return new PbsfsError('access-denied', message, { cause });
+  if (status === 200 && isWebPage(Buffer.from(body).toString())) return webPageError(body);
   if (passing.includes(status)) return new PbsfsError('unreachable', message, { cause });
   if (status >= 300 && status < 400) {
     const hint = 'check host and port: PBS listens on 8007';

@@ -129,7 +129,10 @@ class Exchange {
 
   #end(): void {
     const isWhole = this.#announced === undefined || this.#received === this.#announced;
-    if (this.#status !== 0 && isWhole) this.#finish();
+    // Node ends a stream that the peer has reset, and a lost one, like a finished one.
+    const { rstCode = constants.NGHTTP2_NO_ERROR } = this.#stream;
+    const isFinished = rstCode === constants.NGHTTP2_NO_ERROR && this.#status !== 0;
+    if (isFinished && isWhole) this.#finish();
     else this.#fail(this.#brokenOff());
   }
 

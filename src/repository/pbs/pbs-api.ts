@@ -5,7 +5,7 @@
  *   failure   a status and plain text
  */
 import { PbsfsError } from '../../errors.ts';
-import { answerError, answerText, isWebPage } from './answer-error.ts';
+import { answerError, answerText, isWebPage, webPageError } from './answer-error.ts';
 import type { AuthHeaders, Credentials } from './credentials.ts';
 import type { HttpAnswer, HttpClient } from './http-client.ts';
 
@@ -36,7 +36,7 @@ export class PbsApi {
   async download(path: string, query: Query, limit: number, signal?: AbortSignal): Promise<Buffer> {
     const answer = await this.#send(path, query, limit, signal);
     const type = String(answer.headers['content-type'] ?? '');
-    if (type.startsWith('text/html')) throw webPage(answer.body);
+    if (type.startsWith('text/html')) throw webPageError(answer.body);
     return answer.body;
   }
 
@@ -98,17 +98,11 @@ function apiPath(path: string, query: Query): string {
 export function parseData(body: Buffer, path: string): unknown {
   if (body.length === 0) throw new PbsfsError('failed', `${path}: the server's answer is empty`);
   const text = body.toString();
-  if (isWebPage(text)) throw webPage(body);
+  if (isWebPage(text)) throw webPageError(body);
   try {
     const { data } = JSON.parse(text) as { readonly data?: unknown };
     return data;
   } catch (cause) {
     throw new PbsfsError('corrupt', `${path}: the server's answer is not JSON`, { cause });
   }
-}
-
-function webPage(body: Buffer): PbsfsError {
-  return new PbsfsError('unreachable', `${answerText(body)} answers in the place of PBS`, {
-    hint: 'check host and port, and what stands between',
-  });
 }

@@ -116,7 +116,7 @@ export class ReaderSession implements Disposable {
   /** Ends at once, and so lets the snapshot's lock go. Works with a dead peer too. */
   [Symbol.dispose](): void {
     clearInterval(this.#ping);
-    this.#session.destroy();
+    this.#session.destroy(new PbsfsError('aborted', 'the session was closed'));
   }
 
   async #register(filename: string, identity: IndexIdentity): Promise<void> {

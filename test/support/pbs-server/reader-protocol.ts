@@ -76,7 +76,7 @@ export class ReaderProtocol {
     if (fault === 'stall') stream.write(half);
     else if (fault === 'drop') stream.write(half, () => this.session.destroy());
     else if (fault === 'reset') {
-      stream.write(half, () => stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR));
+      stream.write(half, () => stream.destroy(new Error('injected')));
     } else stream.end(fault === 'truncate' ? half : body);
   }
 
