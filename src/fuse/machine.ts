@@ -16,17 +16,15 @@ export async function missingDevice(): Promise<PbsfsError | undefined> {
     await access(device, constants.R_OK | constants.W_OK);
     return undefined;
   } catch (cause) {
-    const absent = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT';
     const container = await containerHint();
-    return absent
-      ? new PbsfsError('unsupported', `${device} does not exist`, {
-          hint: container ?? 'load the kernel module: modprobe fuse',
-          cause,
-        })
-      : new PbsfsError('access-denied', `no right to read and write ${device}`, {
-          hint: container ?? `as root: chmod 666 ${device}, or mount as root`,
-          cause,
-        });
+    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') {
+      const hint = container ?? 'load the kernel module: modprobe fuse';
+      return new PbsfsError('unsupported', `${device} does not exist`, { hint, cause });
+    }
+    // Root is refused by a container only, others by the mode of the device.
+    const chmod = `as root: chmod 666 ${device}, or mount as root`;
+    const hint = isRoot() ? (container ?? chmod) : chmod;
+    return new PbsfsError('access-denied', `no right to read and write ${device}`, { hint, cause });
   }
 }
 

@@ -30,9 +30,8 @@ export async function prepareMountPoint(
   options: MountPointOptions = {},
 ): Promise<string> {
   const mountPoint = await resolveMountPoint(directory);
-  await clearDeadMounts(mountPoint);
-  await checkDirectory(mountPoint);
   await checkApart(mountPoint, options.keepApart ?? []);
+  await clearDeadMounts(mountPoint);
   const present = await findMount(mountPoint);
   if (present?.type === mountType) {
     throw new PbsfsError('usage', `${present.source} is mounted here already`, {
@@ -40,8 +39,10 @@ export async function prepareMountPoint(
       hint: `unmount it first: pbsfs umount ${mountPoint}`,
     });
   }
-  // Listing an automount point would wait for the very mount that is being made.
-  if (options.nonempty !== true && present?.type !== 'autofs') await checkEmpty(mountPoint);
+  // Looking at an automount point would wait for the very mount that is being made.
+  if (present?.type === 'autofs') return mountPoint;
+  await checkDirectory(mountPoint);
+  if (options.nonempty !== true) await checkEmpty(mountPoint);
   return mountPoint;
 }
 

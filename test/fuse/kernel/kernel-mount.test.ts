@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -76,4 +76,33 @@ test('reads what sixteen readers want at once, each right', { skip, timeout }, a
     tool('dd', `if=${mount.at('noise.img')}`, 'bs=1M', 'iflag=direct'),
   );
   for (const { stdout } of await Promise.all(copies)) assert.ok(stdout.equals(noiseImage()));
+});
+
+/** An automounter that never mounts: a program that opens its directory waits until it ends. */
+const automounter = `
+mkdir "$1/auto"; mkfifo "$1/pipe"; exec 9<>"$1/pipe"
+mount -i -n -t autofs -o fd=9,pgrp=$$,minproto=5,maxproto=5,direct systemd-1 "$1/auto" && echo ready
+read line; umount -l "$1/auto"`;
+
+test('mounts where systemd waits for the mount, without waiting for it in turn', {
+  skip:
+    skip || (readFileSync('/proc/filesystems', 'utf8').includes('autofs') ? false : 'no autofs'),
+  timeout,
+}, async () => {
+  await using directory = await temporaryDirectory();
+  const daemon = spawn('sh', ['-c', automounter, 'sh', directory.path], {
+    detached: true,
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  try {
+    const [said] = await once(daemon.stdout, 'data', { signal: AbortSignal.timeout(5000) });
+    assert.equal(String(said), 'ready\n');
+    await using mount = await mountTestTree({ mountPoint: join(directory.path, 'auto') });
+    assert.equal(await readFile(mount.at('hello.txt'), 'utf8'), 'hello, world\n');
+    assert.equal(await mount.command('unmount'), 'unmounted');
+  } finally {
+    const exit = once(daemon, 'exit');
+    daemon.stdin.end('end\n');
+    await exit;
+  }
 });
