@@ -41,10 +41,12 @@ function namedDescriptors() {
 function handOver(node) {
   const args = [...process.execArgv, ...process.argv.slice(1)];
   if (process.execve) process.execve(node, [node, ...args], process.env);
-  const stdio = ['inherit', 'inherit', 'inherit'];
-  for (const fd of namedDescriptors()) stdio[fd] = fd;
+  const inherited = [0, 1, 2, ...namedDescriptors()];
+  // Without gaps: Node would close the ranks, and the descriptors get other numbers.
+  const stdio = Array(Math.max(...inherited) + 1).fill('ignore');
+  for (const fd of inherited) stdio[fd] = fd;
   // The channel tells the child when this process dies without a word (kill -9).
-  stdio[stdio.length] = 'ipc';
+  stdio.push('ipc');
   const child = spawn(node, args, { stdio, env: { ...process.env, PBSFS_RELAYED: '1' } });
   child.on('error', (error) => fail(`cannot run ${node}: ${error.message}`));
   for (const signal of relaySignals) process.on(signal, () => child.kill(signal));

@@ -32,9 +32,14 @@ interface ChildMessage {
  * @throws PbsfsError `failed` where the child cannot be started or dies without a word.
  */
 export async function runInBackground(args: readonly string[]): Promise<number> {
-  const stdio: ('ignore' | 'ipc' | number)[] = ['ignore', 'ignore', 'ignore'];
-  for (const fd of namedDescriptors(args)) stdio[fd] = fd;
-  stdio[stdio.length] = 'ipc';
+  const inherited = namedDescriptors(args);
+  // Without gaps: Node would close the ranks, and the descriptors get other numbers.
+  const stdio: ('ignore' | 'ipc' | number)[] = Array.from(
+    { length: Math.max(2, ...inherited) + 1 },
+    () => 'ignore',
+  );
+  for (const fd of inherited) stdio[fd] = fd;
+  stdio.push('ipc');
   const child = spawn(process.execPath, [...process.execArgv, program, ...args], {
     detached: true,
     stdio,
