@@ -24,23 +24,13 @@ export interface ToolResult {
 }
 
 /** Runs a tool to its end, whatever it says. */
-export function tool(program: string, ...args: readonly string[]): Promise<ToolResult> {
-  return toolWith({}, program, ...args);
-}
-
-/** The same with an environment or a working directory. */
-export async function toolWith(
-  options: { readonly env?: NodeJS.ProcessEnv; readonly cwd?: string },
-  program: string,
-  ...args: readonly string[]
-): Promise<ToolResult> {
+export async function tool(program: string, ...args: readonly string[]): Promise<ToolResult> {
   const settings = {
     timeout: toolTimeout,
     killSignal: 'SIGKILL' as const,
     encoding: 'buffer' as const,
     maxBuffer: 1 << 26,
-    ...options,
-    env: { ...process.env, LC_ALL: 'C', ...options.env },
+    env: { ...process.env, LC_ALL: 'C' },
   };
   try {
     const { stdout, stderr } = await run(program, [...args], settings);

@@ -13,7 +13,7 @@
 import type { Capacity } from '../driver.ts';
 import { writeU64 } from './u64.ts';
 
-export const replyHeaderSize = 16;
+const replyHeaderSize = 16;
 
 /** The kernel need not drop the pages of a file when it is opened again. */
 export const keepCache = 1 << 1;

@@ -8,7 +8,7 @@
  */
 import { readU64 } from './u64.ts';
 
-export const requestHeaderSize = 40;
+const requestHeaderSize = 40;
 
 export interface Request {
   readonly opcode: number;

@@ -24,7 +24,7 @@ export function encodeFields(...fields: readonly Field[]): Buffer {
   return Buffer.concat(parts);
 }
 
-export function encodeRequest(
+function encodeRequest(
   opcode: number,
   unique: bigint,
   nodeid: bigint,
