@@ -14,12 +14,22 @@ const stepsAhead = 2;
 
 /** Only the data; holes are left out. */
 export function readData(file: OpenFile, signal: AbortSignal): AsyncGenerator<Step> {
-  return readRanges(file, dataRanges(file), signal);
+  return readRanges(dataRanges(file), (start, end) => readFully(file, start, end, signal));
 }
 
-/** All of it, holes as zeros. */
-export function readAll(file: OpenFile, signal: AbortSignal): AsyncGenerator<Step> {
-  return readRanges(file, [[0, file.size]], signal);
+/** All of it, holes as zeros; `salvage` gives what a step that cannot be read is to be. */
+export function readAll(
+  file: OpenFile,
+  signal: AbortSignal,
+  salvage: (start: number, end: number, error: unknown) => Promise<readonly Uint8Array[]>,
+): AsyncGenerator<Step> {
+  return readRanges([[0, file.size]], async (start, end) => {
+    try {
+      return await readFully(file, start, end, signal);
+    } catch (error) {
+      return await salvage(start, end, error);
+    }
+  });
 }
 
 type Range = readonly [start: number, end: number];
@@ -39,13 +49,12 @@ function* toSteps(ranges: Iterable<Range>): Generator<Range> {
 }
 
 async function* readRanges(
-  file: OpenFile,
   ranges: Iterable<Range>,
-  signal: AbortSignal,
+  read: (start: number, end: number) => Promise<readonly Uint8Array[]>,
 ): AsyncGenerator<Step> {
   const waiting: Promise<Step>[] = [];
-  for (const [start, end] of toSteps(ranges)) {
-    const step = readStep(file, start, end, signal);
+  for (const [offset, end] of toSteps(ranges)) {
+    const step = read(offset, end).then((slices) => ({ offset, slices }));
     // Awaited in its turn; a failure before that is not unhandled.
     step.catch(() => {});
     waiting.push(step);
@@ -55,12 +64,13 @@ async function* readRanges(
   for (const step of waiting) yield await step;
 }
 
-async function readStep(
+/** Exactly `[start, end)`. @throws PbsfsError of the file; `corrupt` where it gives less. */
+export async function readFully(
   file: OpenFile,
   start: number,
   end: number,
   signal: AbortSignal,
-): Promise<Step> {
+): Promise<readonly Uint8Array[]> {
   const slices = await file.read(start, end - start, signal);
   const length = slices.reduce((sum, slice) => sum + slice.length, 0);
   if (length !== end - start) {
@@ -68,5 +78,5 @@ async function readStep(
       context: { offset: start, length: end - start },
     });
   }
-  return { offset: start, slices };
+  return slices;
 }

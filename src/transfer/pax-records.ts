@@ -1,0 +1,95 @@
+/**
+ * The records of a PAX extended header, `LENGTH KEY=VALUE\n` each: everything about an entry that its own header
+ * cannot say. The length counts itself.
+ *
+ *   path linkpath size uid gid mtime      what is too long, too large, not ASCII, or has nanoseconds
+ *   hdrcharset=BINARY                     path and linkpath are not UTF-8
+ *   SCHILY.devmajor, SCHILY.devminor      device numbers that are too large
+ *   SCHILY.xattr.NAME                     an extended attribute, its value as it is; `%` and `=` in the name escaped
+ *   SCHILY.acl.access, SCHILY.acl.default ACLs as text
+ *
+ * Source: POSIX `pax`; libarchive's tar(5); GNU tar 1.34 `src/xheader.c` for the escapes.
+ */
+import { isUtf8 } from 'node:buffer';
+import type { Attributes, Time, Xattr } from '../tree/node.ts';
+import { formatAcl } from './acl-text.ts';
+
+/** Room of the header: 7 and 11 octal digits, 100 bytes. */
+const maxSmallNumber = 0o7777777;
+const maxLargeNumber = 0o77777777777;
+const maxPathBytes = 100;
+
+export interface PaxFields {
+  readonly path: Buffer;
+  readonly linkPath: Buffer;
+  readonly size: number;
+  readonly attributes: Attributes;
+  readonly xattrs: readonly Xattr[];
+}
+
+/** All records, empty where the header says everything. @throws PbsfsError `corrupt` for a broken ACL. */
+export function encodePaxRecords(fields: PaxFields): Buffer {
+  const { path, linkPath, size, xattrs } = fields;
+  const isText = isUtf8(path) && isUtf8(linkPath);
+  return Buffer.concat([
+    ...(isText ? [] : [record('hdrcharset', 'BINARY')]),
+    ...(fits(path) ? [] : [record('path', path)]),
+    ...(fits(linkPath) ? [] : [record('linkpath', linkPath)]),
+    ...number('size', size, maxLargeNumber),
+    ...attributeRecords(fields.attributes),
+    ...xattrs.map(xattrRecord),
+  ]);
+}
+
+function fits(path: Buffer): boolean {
+  return path.length <= maxPathBytes && path.every((byte) => byte < 0x80);
+}
+
+function attributeRecords({ uid, gid, mtime, rdev }: Attributes): Buffer[] {
+  const isPlain = mtime.nanos === 0 && mtime.seconds >= 0 && mtime.seconds <= maxLargeNumber;
+  return [
+    ...number('uid', uid, maxSmallNumber),
+    ...number('gid', gid, maxSmallNumber),
+    ...(isPlain ? [] : [record('mtime', formatTime(mtime))]),
+    ...number('SCHILY.devmajor', rdev?.major ?? 0, maxSmallNumber),
+    ...number('SCHILY.devminor', rdev?.minor ?? 0, maxSmallNumber),
+  ];
+}
+
+function number(key: string, value: number, max: number): Buffer[] {
+  return value > max ? [record(key, String(value))] : [];
+}
+
+/** `-1.5` for −2 seconds and 500,000,000 nanoseconds. */
+function formatTime({ seconds, nanos }: Time): string {
+  const isBefore = seconds < 0 && nanos > 0;
+  const whole = isBefore ? -(seconds + 1) : Math.abs(seconds);
+  const fraction = isBefore ? 1_000_000_000 - nanos : nanos;
+  const digits = fraction === 0 ? '' : `.${String(fraction).padStart(9, '0')}`;
+  return `${seconds < 0 ? '-' : ''}${whole}${digits}`;
+}
+
+const aclKeys: Readonly<Record<string, string>> = {
+  'system.posix_acl_access': 'SCHILY.acl.access',
+  'system.posix_acl_default': 'SCHILY.acl.default',
+};
+
+function xattrRecord({ name, value }: Xattr): Buffer {
+  const text = name.toString('latin1');
+  const aclKey = Object.hasOwn(aclKeys, text) ? aclKeys[text] : undefined;
+  if (aclKey !== undefined) return record(aclKey, formatAcl(value));
+  const escaped = text.replaceAll('%', '%25').replaceAll('=', '%3D');
+  return record(`SCHILY.xattr.${escaped}`, value);
+}
+
+/** @param key in latin1. */
+function record(key: string, value: string | Buffer): Buffer {
+  const rest = Buffer.concat([
+    Buffer.from(` ${key}=`, 'latin1'),
+    typeof value === 'string' ? Buffer.from(value) : value,
+    Buffer.from('\n'),
+  ]);
+  let length = rest.length + String(rest.length).length;
+  if (String(length).length + rest.length > length) length++;
+  return Buffer.concat([Buffer.from(String(length)), rest]);
+}
