@@ -9,7 +9,7 @@ import type { Attributes, Directory, DirectoryEntry, Node } from './node.ts';
 /** Children by name. Names of the port are bytes: the key is their latin1 form. */
 export type Children = Map<string, Node>;
 
-export function nameKey(name: Uint8Array): string {
+function nameKey(name: Uint8Array): string {
   return Buffer.from(name.buffer, name.byteOffset, name.byteLength).toString('latin1');
 }
 

@@ -29,7 +29,7 @@ export interface Attributes {
   readonly rdev?: { readonly major: number; readonly minor: number };
 }
 
-export interface BaseNode {
+interface BaseNode {
   /** Stable across mounts, unique within one, below 2^53, never 0. */
   readonly ino: number;
   /** True for what can never change: everything below a finished snapshot. */
