@@ -167,6 +167,22 @@ interface Member {
   readonly size: number;
 }
 
+/** Yields what has to be written first, and gets its result. */
+type Steps = Generator<Steps, number, number>;
+
+/** Recursion without the stack: trees in tests are deeper than it. */
+function runDeep(first: Steps): void {
+  const open = [first];
+  let result = 0;
+  for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
+    const next = top.next(result);
+    if (next.done) {
+      open.pop();
+      result = next.value;
+    } else open.push(next.value);
+  }
+}
+
 class Encoder {
   readonly #options: EncodeOptions;
   readonly #metadata: Buffer[] = [];
@@ -185,7 +201,7 @@ class Encoder {
 
   root(node: PxarNode): EncodedPxar {
     if (node.type !== 'directory') throw new Error('the root is a directory');
-    this.#directory(node, '', 0, 0);
+    runDeep(this.#directory(node, '', 0, 0));
     if (this.#options.version === 2) this.#payloadItem(types.payloadTail);
     return {
       metadata: Buffer.concat(this.#metadata),
@@ -205,14 +221,20 @@ class Encoder {
     this.#payloadPosition += 16 + content.length;
   }
 
-  #directory(
+  *#directory(
     node: PxarNode & { readonly type: 'directory' },
     path: string,
     position: number,
     entryPosition: number,
-  ): void {
+  ): Steps {
     this.#stat(node);
-    const members = node.children.map((child) => this.#member(child, path));
+    const members: Member[] = [];
+    for (const child of node.children) {
+      const start = this.#position;
+      const extra = yield this.#member(child, path);
+      const size = this.#position - start + extra;
+      members.push({ hash: referenceSipHash(child.name), position: start, size });
+    }
     const table = this.#position;
     members.sort((a, b) => (a.hash < b.hash ? -1 : a.hash > b.hash ? 1 : 0));
     const size = 16 + 24 * (members.length + 1);
@@ -224,9 +246,11 @@ class Encoder {
     rows.push(u64(types.goodbyeTail, table - entryPosition, size));
     this.#item(types.goodbye, Buffer.concat(rows));
     this.places.set(path, { position, table, end: this.#position });
+    return 0;
   }
 
-  #member(node: PxarNode, parentPath: string): Member {
+  /** Gives what the original writer adds to the size of a member. */
+  *#member(node: PxarNode, parentPath: string): Steps {
     const name = node.name.toString('latin1');
     const path = parentPath === '' ? name : `${parentPath}/${name}`;
     const position = this.#position;
@@ -234,8 +258,8 @@ class Encoder {
     this.#item(types.filename, node.name, Buffer.alloc(1));
     switch (node.type) {
       case 'directory':
-        this.#directory(node, path, position, this.#position);
-        break;
+        yield this.#directory(node, path, position, this.#position);
+        return 0;
       case 'hardlink': {
         const target = this.places.get(node.target.toString('latin1'));
         if (target === undefined) throw new Error(`no ${node.target}`);
@@ -246,12 +270,11 @@ class Encoder {
         this.#stat(node);
         extra = this.#content(node);
     }
-    const end = this.#position;
-    if (node.type !== 'directory') this.places.set(path, { position, end });
-    return { hash: referenceSipHash(node.name), position, size: end - position + extra };
+    this.places.set(path, { position, end: this.#position });
+    return extra;
   }
 
-  /** Gives what the original writer adds to the size of a member of a split archive. */
+  /** Gives the same as `#member`. */
   #content(node: Exclude<PxarNode, { type: 'directory' | 'hardlink' }>): number {
     switch (node.type) {
       case 'symlink':

@@ -28,7 +28,7 @@ export function countingReadAt(source: ReadAt): CountingReadAt {
   };
 }
 
-/** Reads that touch `[start, end)` fail with `code`. */
+/** Reads that touch `[start, end)` fail with `code`, as those of a chunk do. */
 export function damagedReadAt(
   source: ReadAt,
   start: number,
@@ -39,7 +39,9 @@ export function damagedReadAt(
     size: source.size,
     read: async (offset, length, signal) => {
       if (offset < end && offset + length > start) {
-        throw new PbsfsError(code, 'a bad chunk', { context: { offset: start } });
+        throw new PbsfsError(code, 'a bad chunk', {
+          context: { offset: start, length: end - start },
+        });
       }
       return await source.read(offset, length, signal);
     },

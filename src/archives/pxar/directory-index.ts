@@ -29,9 +29,6 @@ export interface ScannedDirectory {
   readonly byName: ReadonlyMap<string, PxarEntry>;
 }
 
-/** Nearly every table fits, and comes with its tail in one read. */
-const firstRead = 4096;
-
 /**
  * The goodbye table of a directory.
  * @throws PbsfsError `corrupt` where it is broken.
@@ -45,16 +42,12 @@ export async function readTable(
   if (end === undefined || room < goodbyeItemSize) {
     throw new PbsfsError('corrupt', `${room} bytes hold no goodbye table`);
   }
-  const length = Math.min(room, firstRead);
-  const tail = await readExactly(source, end - length, length, signal);
-  const size = decodeGoodbyeTail(tail, tail.length - goodbyeItemSize);
+  const tail = await readExactly(source, end - goodbyeItemSize, goodbyeItemSize, signal);
+  const size = decodeGoodbyeTail(tail, 0);
   if (size > room) {
     throw new PbsfsError('corrupt', `a goodbye table of ${size} bytes in a directory of ${room}`);
   }
-  const bytes =
-    size <= tail.length
-      ? tail.subarray(tail.length - size)
-      : await readExactly(source, end - size, size, signal);
+  const bytes = await readExactly(source, end - size, size, signal);
   // A copy: a view would keep a whole chunk in memory for as long as the table is remembered.
   return new GoodbyeTable(Buffer.from(bytes), end - size, membersStart);
 }

@@ -20,6 +20,7 @@ import {
 import { listMembers } from './list-members.ts';
 import { formatPxarPath } from './pxar-path.ts';
 import { readEntry, readHead } from './read-entry.ts';
+import { rememberDamage } from './remember-damage.ts';
 import { Window } from './window.ts';
 
 /** What a remembered entry takes, about: for the bound of the cache. */
@@ -96,7 +97,7 @@ export class DirectoryReader {
     signal: AbortSignal | undefined,
   ): Promise<PxarListing | undefined> {
     if (state.table === undefined) return undefined;
-    const listing = await listMembers(this.#source, directory, state.table, signal);
+    const listing = await listMembers(rememberDamage(this.#source), directory, state.table, signal);
     if (listing === undefined) this.#giveUp(directory, state, 'points at no member');
     return listing;
   }
@@ -158,7 +159,7 @@ export class DirectoryReader {
   async #scan(directory: PxarDirectory, signal?: AbortSignal): Promise<ScannedDirectory> {
     return await this.#scans.get(
       String(directory.position),
-      (loadSignal) => scanDirectory(this.#source, directory, loadSignal),
+      (loadSignal) => scanDirectory(rememberDamage(this.#source), directory, loadSignal),
       signal,
     );
   }

@@ -28,6 +28,7 @@ import type { PxarListing } from './directory-index.ts';
 import { DirectoryReader } from './directory-reader.ts';
 import { formatPxarPath } from './pxar-path.ts';
 import { readContent, readEntry, readHead, readHeader } from './read-entry.ts';
+import { rememberDamage } from './remember-damage.ts';
 import { resumeByTables } from './resume.ts';
 import { type PxarStep, walkItems } from './walk.ts';
 import { Window } from './window.ts';
@@ -209,9 +210,9 @@ export class PxarArchive {
     directory: PxarDirectory = this.root,
     signal?: AbortSignal,
   ): AsyncGenerator<PxarStep, void, undefined> {
-    const window = new Window(this.#metadata, signal);
+    const source = rememberDamage(this.#metadata);
     const limit = directory.end ?? this.metadataSize;
-    return walkItems(window, directory, limit, resumeByTables(this.#metadata, signal));
+    return walkItems(new Window(source, signal), directory, limit, resumeByTables(source, signal));
   }
 
   async #readBlock({ start, end }: ByteRange, signal?: AbortSignal): Promise<Buffer> {

@@ -8,7 +8,7 @@ import { type ReadAt, readExactly } from '../../read-at.ts';
 import { isDamage } from './damage.ts';
 
 /** Holds name, stat and payload header of nearly every entry. */
-const firstRead = 1024;
+const firstRead = 512;
 /** Beyond this a single read costs no less. */
 const maxRead = 256 * 1024;
 /** A pass of millions of entries over a source in memory would leave nobody else a turn. */
@@ -46,7 +46,8 @@ export class Window {
         context: { offset: position, length },
       });
     }
-    const goesOn = position >= this.start && position <= this.start + this.bytes.length;
+    const held = this.bytes.length;
+    const goesOn = held > 0 && position >= this.start && position <= this.start + held;
     this.#reads = goesOn ? Math.min(this.#reads * 2 || firstRead, maxRead) : firstRead;
     const wanted = Math.min(Math.max(length, this.#reads), left);
     this.bytes = await this.#read(position, length, wanted);
