@@ -164,6 +164,23 @@ suite('the rights of a login', () => {
   });
 });
 
+test('notes come with all their lines, though listings have only the first', async () => {
+  using store = temporaryDatastore();
+  const notes = 'first line\nsecond, äöü';
+  writeSnapshot(store.path, { group: 'vm/1', time, notes });
+  writeSnapshot(store.path, { group: 'vm/1', time: time + 1 });
+  await using server = await PbsServer.start({ directory: store.path });
+  await using repository = await openPbs(settingsFor(server));
+  const snapshot = { namespace: [], type: 'vm', id: '1', time } as const;
+  assert.equal((await repository.describeSnapshot(snapshot)).comment, notes);
+  server.faults.add({ on: 'list', fault: 'status-404', count: 1 });
+  assert.equal((await repository.describeSnapshot(snapshot)).comment, 'first line');
+  const before = server.requests.length;
+  const bare = await repository.describeSnapshot({ ...snapshot, time: time + 1 });
+  assert.equal(bare.comment, undefined);
+  assert.equal(server.requests.length, before, 'no notes, no request');
+});
+
 suite('a large datastore', () => {
   test('is asked for one group when one group is listed', async () => {
     using store = temporaryDatastore();

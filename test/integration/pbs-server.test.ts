@@ -1,14 +1,21 @@
 /** The test server answers as the real server did: each capture of golden/server is asked again. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
 import http2 from 'node:http2';
 import https from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { after, before, suite, test } from 'node:test';
 import tls from 'node:tls';
+import { fileURLToPath } from 'node:url';
+import { openPbs } from '../../src/repository/pbs/pbs-repository.ts';
+import { parseRepositoryString } from '../../src/repository/pbs/repository-string.ts';
+import { temporaryDatastore } from '../support/encode-datastore.ts';
 import { goldenPath, goldenStore, readGolden } from '../support/golden.ts';
 import { type Account, allRights } from '../support/pbs-server/access.ts';
 import { PbsServer } from '../support/pbs-server/server.ts';
@@ -227,6 +234,51 @@ suite('the test server and the captures of the real one', { skip: needs('golden'
     const text = JSON.parse(/^< body \d+ bytes: (.*)$/.exec(line)?.[1] ?? '""') as string;
     assert.equal(body.toString().replaceAll(directory, '/srv/store1'), text, path);
   }
+});
+
+suite('the test server on its own', () => {
+  const main = fileURLToPath(new URL('../support/pbs-server/main.ts', import.meta.url));
+
+  async function run(...args: string[]) {
+    const child = spawn(process.execPath, [main, ...args], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
+    const ready = JSON.parse(line) as Record<'repository' | 'password' | 'fingerprint', string>;
+    return { child, ready };
+  }
+
+  test('says where it is, can be told to misbehave, and stops with its standard input', async () => {
+    using store = temporaryDatastore();
+    const { child, ready } = await run(store.path, '--switches', '{"ticketLifetime": 60}');
+    const settings = {
+      ...parseRepositoryString(ready.repository),
+      fingerprint: ready.fingerprint,
+      secret: async () => ready.password,
+    };
+    await using repository = await openPbs(settings);
+    assert.deepEqual(await repository.listGroups([]), []);
+    const { port } = settings;
+    const faults = [{ on: 'list', fault: 'status-503', count: 1 }];
+    const request = https.request({
+      ...{ host: '127.0.0.1', port, path: '/test/control', method: 'POST', agent: false },
+      rejectUnauthorized: false,
+    });
+    request.end(JSON.stringify({ faults }));
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    response.resume();
+    await assert.rejects(repository.listGroups([]), /503/);
+    assert.deepEqual(await repository.listGroups([]), []);
+    child.stdin.end();
+    const [code] = (await once(child, 'exit')) as [number];
+    assert.equal(code, 0);
+  });
+
+  test('stops on SIGTERM', async () => {
+    using store = temporaryDatastore();
+    const { child } = await run(store.path);
+    child.kill('SIGTERM');
+    const [code] = (await once(child, 'exit')) as [number];
+    assert.equal(code, 0);
+  });
 });
 
 function linesOf(exchange: string, prefix: string): string[] {

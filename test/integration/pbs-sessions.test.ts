@@ -241,6 +241,27 @@ suite('a reader session', () => {
   });
 });
 
+suite('a long line', () => {
+  test('carries chunks of 16 MiB without waiting for windows', async () => {
+    const size = 16 * 1024 * 1024;
+    await using w = await world({}, { link: { latency: 50 } });
+    writeSnapshot(join(w.written.directory, '../../..'), {
+      group: 'vm/2',
+      time,
+      images: { [image]: { data: noise(2 * size, 'long'), chunkSize: size } },
+      compress: false,
+    });
+    await using reader = await w.open('2');
+    const index = await reader.readFile(imageFile);
+    const started = performance.now();
+    const digests = [index.subarray(4096, 4128), index.subarray(4128, 4160)];
+    const chunks = await Promise.all(digests.map((digest) => reader.readChunk(digest)));
+    for (const chunk of chunks) assert.equal(chunk.length, size + 12);
+    // With the default windows of 64 KiB it would take 25 s for one of them.
+    assert.ok(performance.now() - started < 10_000);
+  });
+});
+
 suite('a reader who gives up', () => {
   test('is let go at once, its chunk is not sent on, and others are not disturbed', async () => {
     const link = { bandwidth: 2_000_000 };

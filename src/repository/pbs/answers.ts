@@ -181,6 +181,13 @@ export function decodePrivileges(data: unknown, path: string): readonly string[]
   return Object.keys(fieldsOf(privileges, `permissions on ${path}`));
 }
 
+/** `GET …/notes`. */
+export function decodeNotes(data: unknown): string | undefined {
+  const notes = data ?? undefined;
+  if (notes !== undefined && typeof notes !== 'string') throw mismatch('the notes are no text');
+  return notes === '' ? undefined : notes;
+}
+
 /** `GET /version`: the release within the version. */
 export function decodeRelease(data: unknown): string | undefined {
   return optionalText(fieldsOf(data, 'version'), 'release');

@@ -20,6 +20,7 @@ import {
   decodeDatastores,
   decodeGroups,
   decodeNamespaces,
+  decodeNotes,
   decodePrivileges,
   decodeRelease,
   decodeSnapshots,
@@ -116,6 +117,11 @@ export class Listings {
     );
   }
 
+  /** All lines of the notes: listings have the first one only. @throws PbsfsError `access-denied`, … */
+  async notes(snapshot: SnapshotId, signal?: AbortSignal): Promise<string | undefined> {
+    return decodeNotes(await this.#get('notes', snapshotQuery(snapshot), signal));
+  }
+
   /** @throws PbsfsError `access-denied` */
   async status(signal?: AbortSignal): Promise<RepositoryStatus> {
     try {
@@ -132,7 +138,7 @@ export class Listings {
     limit: number,
     signal?: AbortSignal,
   ): Promise<Buffer> {
-    const query = { ...groupQuery(snapshot), 'backup-time': snapshot.time, 'file-name': filename };
+    const query = { ...snapshotQuery(snapshot), 'file-name': filename };
     const path = `/admin/datastore/${this.#datastore}/download`;
     try {
       return await this.#api.download(path, query, limit, signal);
@@ -287,6 +293,10 @@ function groupQuery(group: GroupId): Query {
     'backup-type': group.type,
     'backup-id': group.id,
   };
+}
+
+function snapshotQuery(snapshot: SnapshotId): Query {
+  return { ...groupQuery(snapshot), 'backup-time': snapshot.time };
 }
 
 function isSame(a: Namespace, b: Namespace): boolean {

@@ -4,6 +4,7 @@
  *   success   {"data": …}
  *   failure   a status and plain text
  */
+import { throwIfAborted, unlessAborted } from '../../abort.ts';
 import { PbsfsError } from '../../errors.ts';
 import { answerError, answerText, isWebPage, webPageError } from './answer-error.ts';
 import type { AuthHeaders, Credentials } from './credentials.ts';
@@ -74,9 +75,12 @@ export class PbsApi {
     limit: number,
     signal: AbortSignal | undefined,
   ): Promise<HttpAnswer> {
-    const answer = await this.withLogin((headers) =>
+    throwIfAborted(signal);
+    const sent = this.withLogin((headers) =>
       this.#http.send({ path: apiPath(path, query), headers, limit, signal }),
     );
+    // A login goes on for the others who need it.
+    const answer = await unlessAborted(sent, signal);
     if (answer.status !== 200) throw this.refusal(answer, path);
     return answer;
   }

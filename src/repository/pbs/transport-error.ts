@@ -24,6 +24,8 @@ const reasons: Readonly<Record<string, string>> = {
 
 /** Codes of TLS: OpenSSL's own, and that of a peer which speaks something else. */
 const tlsCode = /^(ERR_SSL_|ERR_TLS_|EPROTO$)/;
+/** Something was written to a connection that had ended. */
+const socketCode = /^ERR_(STREAM|SOCKET)_/;
 const http2Code = /^ERR_HTTP2_/;
 /** undici's parser: the peer speaks no HTTP, or broke off in the middle of it. */
 const httpCode = /^(HPE_|UND_ERR_)/;
@@ -67,6 +69,7 @@ function innermost(error: Error): Error {
 }
 
 function otherReason(code: string): string | undefined {
+  if (socketCode.test(code)) return 'the connection was closed';
   if (http2Code.test(code)) return `the HTTP/2 session broke off (${code})`;
   if (httpCode.test(code)) return `the answer broke off or is no HTTP (${code})`;
   return /^E[A-Z]+$/.test(code) ? `the connection failed (${code})` : undefined;

@@ -11,7 +11,7 @@
  * Source: PBS `pbs-client/src/http_client.rs` (start_h2_connection).
  */
 import type { TLSSocket } from 'node:tls';
-import { readHttpHead, readSome } from './http-head.ts';
+import { type HttpHead, readHttpHead, readSome } from './http-head.ts';
 
 export interface UpgradeRequest {
   /** Path and query. */
@@ -49,16 +49,20 @@ export async function upgrade(socket: TLSSocket, request: UpgradeRequest): Promi
   });
   const [head] = await Promise.all([readHttpHead(socket), written]);
   if (head.status === 101) return { status: 101, body: Buffer.alloc(0) };
-  const announced = Number(head.headers.get('content-length') ?? maxBodyLength);
-  return { status: head.status, body: await readBody(socket, Math.min(announced, maxBodyLength)) };
+  return { status: head.status, body: await readText(socket, head) };
 }
 
-async function readBody(socket: TLSSocket, length: number): Promise<Buffer> {
+/** The text of a refusal: all that was announced, or what comes first. */
+async function readText(socket: TLSSocket, { headers }: HttpHead): Promise<Buffer> {
+  const announced = Number(headers.get('content-length') ?? 1);
+  const length = Math.min(announced, maxBodyLength);
   let body = Buffer.alloc(0);
   while (body.length < length) {
     const part = await readSome(socket);
     if (part === undefined) break;
     body = Buffer.concat([body, part]);
   }
-  return body;
+  const isChunked = headers.get('transfer-encoding') === 'chunked';
+  // Only to be shown: the size of the first chunk is no part of it.
+  return isChunked ? body.subarray(body.indexOf('\n') + 1) : body;
 }

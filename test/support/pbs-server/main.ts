@@ -58,9 +58,6 @@ const server = await PbsServer.start({
 });
 await applySwitches(server, switches);
 server.onControl = async (body) => applySwitches(server, JSON.parse(body) as Switches);
-const { repository, fingerprint } = server;
-process.stdout.write(`${JSON.stringify({ repository, password: testPassword, fingerprint })}\n`);
-
 async function stop(): Promise<void> {
   await server[Symbol.asyncDispose]();
   process.exit(0);
@@ -75,3 +72,6 @@ const parent = process.ppid;
 setInterval(() => {
   if (process.ppid !== parent) void stop();
 }, 1000);
+
+const { repository, fingerprint } = server;
+process.stdout.write(`${JSON.stringify({ repository, password: testPassword, fingerprint })}\n`);
