@@ -1,7 +1,7 @@
 /** From the code of an error to the exit status; `docs/semantics.md` shows the same table. */
 import { type ErrorCode, toPbsfsError } from '../errors.ts';
 
-export const exitCodes = {
+export const exitCodes: Readonly<Record<ErrorCode, number>> = {
   'not-found': 3,
   stale: 3,
   corrupt: 6,
@@ -19,7 +19,7 @@ export const exitCodes = {
   unsupported: 1,
   failed: 1,
   bug: 70,
-} as const satisfies Record<ErrorCode, number>;
+};
 
 /** The exit status for whatever was thrown. */
 export function exitCodeOf(error: unknown): number {

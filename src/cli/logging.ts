@@ -10,7 +10,7 @@ import { oneLine } from './output.ts';
 import { fileError } from './user-file.ts';
 
 /** From few messages to many. */
-export const logLevels = ['error', 'warn', 'info', 'debug'] as const satisfies readonly LogLevel[];
+export const logLevels: readonly LogLevel[] = ['error', 'warn', 'info', 'debug'];
 
 export interface LogOptions {
   readonly log?: LogLevel;
