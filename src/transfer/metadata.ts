@@ -25,11 +25,24 @@ export interface Metadata {
   readonly xattrs: readonly Xattr[];
 }
 
-/** All that can be known of a node beside its content. */
-export async function readMetadata(node: Node, signal?: AbortSignal): Promise<Metadata> {
+/**
+ * All that can be known of a node beside its content.
+ * @param isTop of a walk: what pbsfs itself says of an archive is left out.
+ */
+export async function readMetadata(
+  node: Node,
+  isTop: boolean,
+  signal?: AbortSignal,
+): Promise<Metadata> {
   const attributes = await node.attributes(signal);
-  return { attributes, xattrs: (await node.xattrs?.(signal)) ?? [] };
+  const xattrs = (await node.xattrs?.(signal)) ?? [];
+  const isBackedUp = ({ name }: Xattr): boolean =>
+    !name.subarray(0, ownPrefix.length).equals(ownPrefix);
+  return { attributes, xattrs: isTop ? xattrs.filter(isBackedUp) : xattrs };
 }
+
+/** Of what `tree/metadata-xattrs.ts` adds. */
+const ownPrefix = Buffer.from('user.pbs.');
 
 /** `O_PATH` of Linux, which Node does not name: refers to a node without opening it. */
 const openPath = 0o10000000;

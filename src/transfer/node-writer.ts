@@ -11,8 +11,7 @@ import {
 } from 'node:fs';
 import { PbsfsError } from '../errors.ts';
 import { Semaphore } from '../semaphore.ts';
-import type { File, Special, Symlink, Time } from '../tree/node.ts';
-import type { LinkSource } from './hard-links.ts';
+import type { Attributes, File, Special, Symlink } from '../tree/node.ts';
 import { errnoCode, isDiskFull } from './local-error.ts';
 import type { Metadata, MetadataWriter } from './metadata.ts';
 import type { TransferReport } from './report.ts';
@@ -44,6 +43,14 @@ export interface Target {
   readonly path: readonly Buffer[];
 }
 
+/** A file that was made, for other names to link to. */
+export interface LinkSource {
+  /** Names below the root. */
+  readonly path: readonly Buffer[];
+  readonly dev: bigint;
+  readonly ino: bigint;
+}
+
 const createFlags =
   constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 /** Only us, until its own mode is set. */
@@ -70,14 +77,27 @@ export class NodeWriter {
   /** @returns what later names of the file may link to. */
   async writeFile(file: File, known: Metadata, target: Target): Promise<LinkSource> {
     const { signal, existing, onBytes } = this.#parts;
-    const { size, mtime } = known.attributes;
+    const { size } = known.attributes;
     const found = existing === 'resume' ? target.directory.find(target.name) : undefined;
-    if (found?.isFile() && found.size === BigInt(size) && isTime(found, mtime)) {
+    if (found !== undefined && isRestored(found, known.attributes)) {
       onBytes(size);
       return { path: target.path, dev: found.dev, ino: found.ino };
     }
     if (size <= largeBytes) return await this.#fill(file, known, target);
     return await this.#large.run(() => this.#fill(file, known, target), signal);
+  }
+
+  /** What this or an earlier run has restored under a path, by size and time; undefined where it is not there. */
+  findRestored(path: readonly Buffer[], attributes: Attributes): LinkSource | undefined {
+    const name = path.at(-1);
+    try {
+      using directory = this.#parts.root.openPath(path.slice(0, -1));
+      const found = name && directory.find(name);
+      if (found === undefined || !isRestored(found, attributes)) return undefined;
+      return { path, dev: found.dev, ino: found.ino };
+    } catch {
+      return undefined;
+    }
   }
 
   async #fill(file: File, known: Metadata, target: Target): Promise<LinkSource> {
@@ -150,6 +170,8 @@ function isSource(found: BigIntStats | undefined, source: LinkSource): boolean {
 
 const nanosPerSecond = 1_000_000_000n;
 
-function isTime(found: BigIntStats, { seconds, nanos }: Time): boolean {
-  return found.mtimeNs === BigInt(seconds) * nanosPerSecond + BigInt(nanos);
+/** The time is set last, so it tells a complete file from one that was broken off. */
+function isRestored(found: BigIntStats, { size, mtime }: Attributes): boolean {
+  const time = BigInt(mtime.seconds) * nanosPerSecond + BigInt(mtime.nanos);
+  return found.isFile() && found.size === BigInt(size) && found.mtimeNs === time;
 }

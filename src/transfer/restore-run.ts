@@ -4,11 +4,12 @@
  */
 import type { File, Node } from '../tree/node.ts';
 import { formatTreePath } from '../tree/tree-path.ts';
-import { HardLinks, type LinkSource } from './hard-links.ts';
+import { HardLinks } from './hard-links.ts';
 import { JobPool } from './job-pool.ts';
+import { LateLinks, type LateName } from './late-links.ts';
 import { isDiskFull, toLocalError } from './local-error.ts';
 import { type Metadata, MetadataWriter, readMetadata } from './metadata.ts';
-import { type Existing, NodeWriter, type Target } from './node-writer.ts';
+import { type Existing, type LinkSource, NodeWriter, type Target } from './node-writer.ts';
 import type { Progress, TransferReport } from './report.ts';
 import { RestoredDirectory } from './restored-directory.ts';
 import type { SelectedEntry } from './selection.ts';
@@ -36,7 +37,8 @@ export class RestoreRun {
   readonly #metadata: MetadataWriter;
   readonly #writer: NodeWriter;
   readonly #pool: JobPool;
-  readonly #links = new HardLinks();
+  readonly #links = new HardLinks<Promise<LinkSource | undefined>>();
+  readonly #late = new LateLinks();
   /** Fires when one job has ended the run. */
   readonly #abort = new AbortController();
   readonly #signal: AbortSignal;
@@ -91,9 +93,17 @@ export class RestoreRun {
     }
   }
 
-  /** Waits until all is complete. @throws as `restore` */
-  async end(): Promise<void> {
-    this.#leaveTo(0);
+  /**
+   * Waits until all is complete.
+   * @param walk the same entries once more.
+   * @throws as `restore`
+   */
+  async end(walk: () => AsyncIterable<SelectedEntry>): Promise<void> {
+    await this.#pool.end();
+    for await (const { names, earlier } of this.#late.resolve(walk)) {
+      await this.#makeLate(names, earlier);
+    }
+    this.#close();
     await this.#pool.end();
   }
 
@@ -101,7 +111,13 @@ export class RestoreRun {
   async abandon(reason: unknown): Promise<void> {
     this.#abort.abort(reason);
     for (const directory of this.#stack) directory.metadata = undefined;
-    await this.end().catch(() => {});
+    this.#close();
+    await this.#pool.end().catch(() => {});
+  }
+
+  #close(): void {
+    this.#late.release();
+    this.#leaveTo(0);
   }
 
   #leaveTo(depth: number): void {
@@ -110,7 +126,7 @@ export class RestoreRun {
 
   async #enterRoot(node: Node): Promise<void> {
     const [target] = this.#stack;
-    const known = await readMetadata(node, this.#signal);
+    const known = await readMetadata(node, true, this.#signal);
     if (target !== undefined && this.#takesMetadata(this.#root)) target.metadata = known;
     this.#report.entries += 1;
   }
@@ -122,7 +138,7 @@ export class RestoreRun {
   ): Promise<RestoredDirectory> {
     // A failure above stands for all below.
     if (parent.directory === undefined) return this.#track(path, undefined, parent);
-    const known = await readMetadata(node, this.#signal);
+    const known = await readMetadata(node, false, this.#signal);
     const directory = parent.directory.makeChild(name, this.#options.existing !== 'refuse');
     const entered = this.#track(path, directory, parent);
     if (this.#takesMetadata(directory)) entered.metadata = known;
@@ -155,17 +171,22 @@ export class RestoreRun {
     target: Target,
     parent: RestoredDirectory,
   ): Promise<void> {
-    const known = await this.#attempt(path, () => readMetadata(node, this.#signal));
+    const known = await this.#attempt(path, () => readMetadata(node, false, this.#signal));
     if (known === undefined) return;
+    const group = node.kind === 'file' ? this.#links.meet(node, known.attributes) : undefined;
+    if (group?.isLate && node.kind === 'file') {
+      this.#late.add({ path, node, known, target, parent });
+      return;
+    }
+    // Each name waits for the one before it, which has been begun: it links to that, or takes its place.
+    const earlier = group?.value;
     const made = Promise.withResolvers<LinkSource | undefined>();
-    const earlier =
-      node.kind === 'file'
-        ? this.#links.earlierOr(node, known.attributes, made.promise)
-        : undefined;
+    if (group !== undefined) group.value = made.promise;
     await this.#pool.add(async () => {
       parent.retain();
       try {
-        made.resolve(await this.#attempt(path, () => this.#make(node, known, target, earlier)));
+        const source = await earlier;
+        made.resolve(await this.#attempt(path, () => this.#make(node, known, target, source)));
       } finally {
         made.resolve(undefined);
         parent.release();
@@ -173,16 +194,28 @@ export class RestoreRun {
     });
   }
 
+  /** Names of one file, whose earlier name may have been restored as `earlier`. */
+  async #makeLate(
+    names: readonly LateName[],
+    earlier: readonly Buffer[] | undefined,
+  ): Promise<void> {
+    let source: LinkSource | undefined;
+    for (const { path, node, known, target } of names) {
+      source ??= earlier && this.#writer.findRestored(earlier, known.attributes);
+      source = await this.#attempt(path, () => this.#make(node, known, target, source));
+    }
+  }
+
   async #make(
     node: Leaf,
     known: Metadata,
     target: Target,
-    earlier: Promise<LinkSource | undefined> | undefined,
+    earlier: LinkSource | undefined,
   ): Promise<LinkSource | undefined> {
     let source: LinkSource | undefined;
     if (node.kind === 'symlink') await this.#writer.writeSymlink(node, known, target);
     else if (node.kind !== 'file') this.#writer.writeSpecial(node, known, target);
-    else source = await this.#makeFile(node, known, target, await earlier);
+    else source = await this.#makeFile(node, known, target, earlier);
     this.#report.entries += 1;
     this.#options.onProgress?.(this.#report);
     return source;

@@ -13,7 +13,7 @@ import { type RestoreOptions, RestoreRun } from './restore-run.ts';
 import { type SelectedEntry, type Selection, selectEntries } from './selection.ts';
 import { loadSyscalls } from './syscalls.ts';
 import { TargetDirectory } from './target-directory.ts';
-import { walkTree } from './walk.ts';
+import { type WalkOptions, walkTree } from './walk.ts';
 
 /**
  * Restores what is in `root` into the directory `target`, which is made where it is missing. The metadata of
@@ -28,12 +28,12 @@ export async function restoreTree(
   options: RestoreOptions,
 ): Promise<TransferReport> {
   const report = new TransferReport();
-  const signal = options.signal;
-  const walk = walkTree(root, {
-    ...(signal === undefined ? {} : { signal }),
-    onError: (path, error) => report.fail(path, error),
-  });
-  await restoreEntries(selectEntries(walk, selection), target, report, options);
+  const signal = options.signal === undefined ? {} : { signal: options.signal };
+  const select = (onError: WalkOptions['onError']): AsyncIterable<SelectedEntry> =>
+    selectEntries(walkTree(root, { ...signal, onError }), selection);
+  const entries = select((path, error) => report.fail(path, error));
+  // What failed once is in the report.
+  await restoreEntries(entries, () => select(() => {}), target, report, options);
   return report;
 }
 
@@ -46,7 +46,8 @@ export async function restoreNode(
   const report = new TransferReport();
   const name = Buffer.from(basename(target));
   const entry: SelectedEntry = { path: [name], target: [name], node };
-  await restoreEntries(singleEntry(entry), dirname(target), report, options);
+  const walk = (): AsyncIterable<SelectedEntry> => singleEntry(entry);
+  await restoreEntries(walk(), walk, dirname(target), report, options);
   return report;
 }
 
@@ -56,6 +57,7 @@ async function* singleEntry(entry: SelectedEntry): AsyncGenerator<SelectedEntry>
 
 async function restoreEntries(
   entries: AsyncIterable<SelectedEntry>,
+  again: () => AsyncIterable<SelectedEntry>,
   target: string,
   report: TransferReport,
   options: RestoreOptions,
@@ -68,7 +70,7 @@ async function restoreEntries(
       run ??= new RestoreRun(openTarget(target), report, syscalls, options);
       await run.restore(entry);
     }
-    await run?.end();
+    await run?.end(again);
   } catch (error) {
     await run?.abandon(error);
     throw error;

@@ -57,7 +57,7 @@ export class PreparedEntry implements AsyncDisposable {
   /** @throws PbsfsError where it cannot be opened. */
   static async prepare(selected: SelectedEntry, signal: AbortSignal): Promise<PreparedEntry> {
     const { node } = selected;
-    const metadata = await readMetadata(node, signal);
+    const metadata = await readMetadata(node, selected.path.length === 0, signal);
     if (node.kind === 'symlink') {
       return new PreparedEntry(selected, metadata, { destination: await node.target(signal) });
     }

@@ -5,7 +5,7 @@
  */
 import { formatError, isPbsfsError, PbsfsError, toPbsfsError } from '../errors.ts';
 import type { Directory, Node } from '../tree/node.ts';
-import { identityOf } from './hard-links.ts';
+import { HardLinks } from './hard-links.ts';
 import { mapAhead } from './map-ahead.ts';
 import { type Progress, TransferReport } from './report.ts';
 import { type SelectedEntry, type Selection, selectEntries } from './selection.ts';
@@ -59,8 +59,8 @@ class StreamRun {
   readonly #format: StreamFormat;
   readonly #options: StreamOptions;
   readonly #signal: AbortSignal;
-  /** First path in the stream of each file that has several. */
-  readonly #firstPaths = new Map<string, readonly Buffer[]>();
+  /** Keeps the first path in the stream. */
+  readonly #links = new HardLinks<readonly Buffer[]>();
 
   constructor(report: TransferReport, format: StreamFormat, options: StreamOptions) {
     this.#report = report;
@@ -99,18 +99,19 @@ class StreamRun {
       size,
       content: () => this.#content(prepared),
     };
-    const key =
-      node.kind === 'file' && metadata.attributes.nlink > 1
-        ? identityOf(node, metadata.attributes)
-        : undefined;
+    const group = node.kind === 'file' ? this.#links.meet(node, metadata.attributes) : undefined;
     try {
-      await this.#format.add(entry, key === undefined ? undefined : this.#firstPaths.get(key));
+      await this.#format.add(entry, group?.value);
     } catch (error) {
       if (!isPbsfsError(error, 'unsupported')) throw error;
       this.#report.fail(selected.path, error);
       return;
     }
-    if (key !== undefined && !this.#firstPaths.has(key)) this.#firstPaths.set(key, target);
+    // A stream cannot go back to say that a file has more names.
+    if (group?.isLate && group.value === undefined) {
+      this.#report.lose('hard links (written as files of their own)');
+    }
+    if (group !== undefined) group.value ??= target;
     this.#report.entries += 1;
     if (node.kind === 'file') this.#report.files += 1;
   }

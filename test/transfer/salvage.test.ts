@@ -33,7 +33,10 @@ test('exactly the damaged bytes are zeros, and are told', async () => {
   for (const [start, end] of damaged) expected.fill(0, start, end);
   assert.ok(bytes.equals(expected));
   // Steps are read side by side.
-  assert.deepEqual(told.toSorted(([a], [b]) => a - b), damaged);
+  assert.deepEqual(
+    told.toSorted(([a], [b]) => a - b),
+    damaged,
+  );
   assert.ok(reads < 300, `${reads} reads`);
 });
 

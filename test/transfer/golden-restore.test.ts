@@ -1,0 +1,72 @@
+/** Every golden pxar archive restored as root, against what the real client restored, in every field. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { restoreTree } from '../../src/transfer/restore-tree.ts';
+import type { BackupTree } from '../../src/tree/backup-tree.ts';
+import { needs } from '../support/requirements.ts';
+import {
+  goldenArchives,
+  goldenDirectory,
+  goldenListing,
+  openGoldenTree,
+} from './support/golden-archives.ts';
+import { type ListedOnDisk, listDirectory } from './support/list-directory.ts';
+import { temporaryDirectory } from './support/temporary-directory.ts';
+
+const skip = needs('golden', 'root', 'koffi', 'python3');
+
+/** Without what depends on the filesystem or is told in another form. */
+function comparable(listing: readonly ListedOnDisk[]): unknown[] {
+  return listing
+    .map((entry) => {
+      const { path, target, acl, ...rest } = entry as ListedOnDisk & Record<string, unknown>;
+      return rest;
+    })
+    .toSorted((a, b) => (a.path_b64 < b.path_b64 ? -1 : 1));
+}
+
+/** The split archive holds the source tree without ACLs; of links and fifos pxar keeps no second name. */
+function asSplit(listing: readonly ListedOnDisk[]): ListedOnDisk[] {
+  return listing.map(({ xattrs_b64 = {}, hardlink_group, ...entry }) => {
+    const kept = Object.entries(xattrs_b64).filter(
+      ([name]) => !name.startsWith('system.posix_acl_') && name !== 'security.fixture',
+    );
+    const isFile = entry.type === 'f';
+    return {
+      ...entry,
+      nlink: isFile || entry.type === 'd' ? entry.nlink : 1,
+      ...(kept.length === 0 ? {} : { xattrs_b64: Object.fromEntries(kept) }),
+      ...(isFile && hardlink_group !== undefined ? { hardlink_group } : {}),
+    };
+  });
+}
+
+describe('a golden archive restored by root equals what the real client restored', { skip }, () => {
+  let tree: BackupTree;
+  before(async () => {
+    tree = await openGoldenTree();
+  });
+  after(async () => {
+    await tree[Symbol.asyncDispose]();
+  });
+
+  for (const [path, listing] of skip === false ? goldenArchives() : []) {
+    test(path, async () => {
+      using temporary = temporaryDirectory();
+      const root = await goldenDirectory(tree, path);
+      const report = await restoreTree(
+        root,
+        temporary.join('t'),
+        { patterns: [], stripComponents: 0 },
+        { existing: 'refuse' },
+      );
+      assert.deepEqual(report.failures, []);
+      assert.deepEqual([...report.losses], []);
+      const expected = goldenListing(listing);
+      assert.deepEqual(
+        comparable(listDirectory(temporary.join('t'))),
+        comparable(path.startsWith('host/split/') ? asSplit(expected) : expected),
+      );
+    });
+  }
+});
