@@ -22,7 +22,7 @@ import { createPbsRepository } from './pbs-repository.ts';
 import type { PbsSettings } from './settings.ts';
 import { translateTransportError } from './transport-error.ts';
 
-export type CheckStep = 'name' | 'port' | 'certificate' | 'login' | 'rights' | 'chunk';
+type CheckStep = 'name' | 'port' | 'certificate' | 'login' | 'rights' | 'chunk';
 
 export interface CheckResult {
   readonly step: CheckStep;
@@ -128,7 +128,11 @@ async function checkRights({ settings, repository, signal }: Check): Promise<str
   const namespaces = await repository.listNamespaces(start, signal);
   const groups = await repository.listGroups(start, signal);
   const place = start.length === 0 ? 'the root' : `namespace ${formatNamespace(start)}`;
-  return `${place} shows ${groups.length} groups and ${namespaces.length} namespaces`;
+  return `${place} shows ${count(groups.length, 'group')} and ${count(namespaces.length, 'namespace')}`;
+}
+
+function count(number: number, what: string): string {
+  return number === 1 ? `1 ${what}` : `${number} ${what}s`;
 }
 
 async function checkChunk({ settings, repository, signal }: Check): Promise<string> {

@@ -48,7 +48,7 @@ export interface Ticket {
 }
 
 /** Buys a ticket with a password, or with a ticket that is still good. */
-export type Login = (password: string) => Promise<Ticket>;
+type Login = (password: string) => Promise<Ticket>;
 
 export interface TicketOptions {
   readonly authId: string;

@@ -32,8 +32,11 @@ import { Recent } from './recent.ts';
 
 /** Long enough for one `ls -lR` step, short enough that new namespaces appear at once. */
 const namespacesAge = 5_000;
-/** Describing every snapshot of a group is one request, if it does not take longer than this. */
-const snapshotsAge = 10_000;
+/**
+ * Describing every snapshot of a group is one request, if it does not take longer than this. The server opens
+ * every manifest for it, so it is not asked often; a snapshot that is missing is always looked for anew.
+ */
+const snapshotsAge = 30_000;
 /** Groups whose snapshots are remembered. */
 const snapshotsCapacity = 16;
 

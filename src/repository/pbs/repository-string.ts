@@ -52,7 +52,7 @@ function invalid(text: string, why: string): PbsfsError {
 }
 
 /** A user or token id, as PBS writes it. */
-export function isAuthId(text: string): boolean {
+function isAuthId(text: string): boolean {
   return authIdPattern.test(text);
 }
 

@@ -96,6 +96,8 @@ export class SessionPool implements Disposable {
       trace('session for %s opened', key);
       slot.opened = session;
       session.onEnd = forget;
+      // It may have ended before anybody listened.
+      if (!session.isUsable) forget();
       if (this.#isClosed) session[Symbol.dispose]();
       else this.#endIfUnused(slot);
     }, forget);

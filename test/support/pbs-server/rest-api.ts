@@ -14,7 +14,7 @@ import type { Answer } from './faults.ts';
 import { BadRequest, checkParameters, type ParameterSchema } from './parameters.ts';
 import type { StoreGroup, StoreReader } from './store-reader.ts';
 
-export class Forbidden extends Error {}
+class Forbidden extends Error {}
 
 export interface RestRequest {
   readonly method: string;
