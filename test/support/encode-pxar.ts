@@ -56,7 +56,7 @@ export interface EncodedPxar {
   readonly places: ReadonlyMap<string, PxarPlace>;
 }
 
-export interface PxarPlace {
+interface PxarPlace {
   readonly position: number;
   /** Where the GOODBYE item starts. */
   readonly table?: number;

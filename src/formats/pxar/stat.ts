@@ -25,7 +25,7 @@ export interface PxarStat {
 }
 
 /** `nanos` is 0…999,999,999 also before 1970. */
-export interface PxarTime {
+interface PxarTime {
   readonly seconds: number;
   readonly nanos: number;
 }
