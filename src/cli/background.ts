@@ -15,8 +15,9 @@ import { PbsfsError } from '../errors.ts';
 import { exitCodes } from './exit-code.ts';
 import { type Ask, type Question, terminalPrompt } from './prompt.ts';
 
-/** Set for the child, and removed by it at once. */
+/** Set for the child, and removed by it at once: whether there is somebody to ask. */
 const marker = 'PBSFS_BACKGROUND';
+const values = { terminal: 'terminal', nobody: 'nobody' } as const;
 const program = fileURLToPath(new URL('../../bin/pbsfs.js', import.meta.url));
 
 interface ChildMessage {
@@ -40,12 +41,12 @@ export async function runInBackground(args: readonly string[]): Promise<number> 
   );
   for (const fd of inherited) stdio[fd] = fd;
   stdio.push('ipc');
+  const ask = terminalPrompt();
   const child = spawn(process.execPath, [...process.execArgv, program, ...args], {
     detached: true,
     stdio,
-    env: { ...process.env, [marker]: '1' },
+    env: { ...process.env, [marker]: ask === undefined ? values.nobody : values.terminal },
   });
-  const ask = terminalPrompt();
   return await new Promise((resolve, reject) => {
     const finish = (exitCode: number): void => {
       child.disconnect();
@@ -110,7 +111,8 @@ function isOpen(fd: number): boolean {
 
 /** The child's end of the channel. */
 export interface BackgroundChannel {
-  readonly ask: Ask;
+  /** Undefined where the parent has no terminal. */
+  readonly ask: Ask | undefined;
   /** A line for the user's terminal; dropped once the parent has gone. */
   line(text: string): void;
   ready(): Promise<void>;
@@ -119,7 +121,8 @@ export interface BackgroundChannel {
 
 /** The channel to the parent, or undefined in a process that is not such a child. Call once. */
 export function openBackgroundChannel(): BackgroundChannel | undefined {
-  if (process.env[marker] !== '1' || process.send === undefined) return undefined;
+  const mark = process.env[marker];
+  if (mark === undefined || process.send === undefined) return undefined;
   delete process.env[marker];
   let isReady = false;
   process.once('disconnect', () => {
@@ -128,7 +131,7 @@ export function openBackgroundChannel(): BackgroundChannel | undefined {
   // The mount keeps this process alive, the channel must not.
   process.channel?.unref();
   return {
-    ask: askParent,
+    ask: mark === values.terminal ? askParent : undefined,
     line: (line) => void send({ line }),
     ready: async () => {
       isReady = true;

@@ -46,7 +46,11 @@ async function run(
   args: readonly string[],
   background: BackgroundChannel | undefined,
 ): Promise<void> {
-  const program = createProgram({ args, background, ask: background?.ask ?? terminalPrompt() });
+  const program = createProgram({
+    args,
+    background,
+    ask: background === undefined ? terminalPrompt() : background.ask,
+  });
   try {
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {

@@ -18,7 +18,8 @@ export function terminalPrompt(): Ask | undefined {
 }
 
 async function askOnTerminal({ text, isVisible = false }: Question): Promise<string> {
-  process.stderr.write(text);
+  // readline redraws the line of what it shows, so the question must be its own then.
+  if (!isVisible) process.stderr.write(text);
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
   const output = isVisible ? process.stderr : nowhere;
   const lines = createInterface({ input: process.stdin, output, terminal: true });
@@ -28,7 +29,7 @@ async function askOnTerminal({ text, isVisible = false }: Question): Promise<str
   // Ctrl-D, or the terminal went away.
   lines.on('close', interrupt);
   try {
-    return await lines.question('', { signal: interrupted.signal });
+    return await lines.question(isVisible ? text : '', { signal: interrupted.signal });
   } catch (error) {
     throw new PbsfsError('aborted', 'interrupted while waiting for the answer', { cause: error });
   } finally {

@@ -111,9 +111,8 @@ async function mountDemo(
 
 async function describe(tree: BackupTree, directory: string): Promise<string> {
   const lines = await treeLines(tree.root, '');
-  const [older] = lines
-    .filter((line) => line.startsWith('vm/100/2'))
-    .map((line) => line.split('/')[2]);
+  // The first file is one of the older snapshot.
+  const [, , older] = lines[0]?.split('/') ?? [];
   const group = join(directory, 'vm/100');
   return `${lines.join('\n')}
 

@@ -130,7 +130,7 @@ function readMountOptions(command: Command): ParsedMountOptions {
   );
   const [bad] = unknown;
   if (bad === undefined) return parsed;
-  throw new PbsfsError('usage', `mount option '${bad.slice(2)}' takes no value`);
+  throw new PbsfsError('usage', `mount option '${bad.slice(2).split('=', 1)[0]}' takes no value`);
 }
 
 interface MountJob {
