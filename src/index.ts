@@ -34,6 +34,9 @@ export {
 export { type Logger, type LogLevel, silentLogger } from './log.ts';
 export { type ReadAt, readBytes, readExactly, type SparseReadAt } from './read-at.ts';
 export { type DatastoreOptions, openDatastore } from './repository/datastore/datastore.ts';
+export { openPbs } from './repository/pbs/pbs-repository.ts';
+export { parseRepositoryString } from './repository/pbs/repository-string.ts';
+export type { PbsSettings } from './repository/pbs/settings.ts';
 export type {
   FileInfo,
   GroupInfo,
@@ -43,6 +46,7 @@ export type {
   SnapshotReader,
   SnapshotSummary,
 } from './repository/repository.ts';
+export { type RetryOptions, withRetry } from './repository/with-retry.ts';
 export { type BackupTree, openBackupTree } from './tree/backup-tree.ts';
 export type {
   Attributes,
