@@ -15,6 +15,7 @@ import {
   listTree,
   sortByPath,
 } from '../support/pxar-listing.ts';
+import { directory, file, hardLink } from '../support/pxar-nodes.ts';
 import { needs } from '../support/requirements.ts';
 import { damagedReadAt } from '../support/watched-read-at.ts';
 
@@ -133,22 +134,6 @@ test('split archives of the golden datastore are as their source trees', {
     const found = await listTree(await openTree({ metadata, payload }));
     assert.deepEqual(withoutAcls(found), withoutAcls(sortByPath(expectedListing(listing))), path);
   }
-});
-
-const file = (name: string, content = name): PxarNode => ({
-  type: 'file',
-  name: Buffer.from(name),
-  content: Buffer.from(content),
-});
-const directory = (name: string, ...children: readonly PxarNode[]): PxarNode => ({
-  type: 'directory',
-  name: Buffer.from(name),
-  children,
-});
-const hardLink = (name: string, target: string): PxarNode => ({
-  type: 'hardlink',
-  name: Buffer.from(name),
-  target: Buffer.from(target),
 });
 
 function streams(node: PxarNode, version: 1 | 2 = 1): Streams {

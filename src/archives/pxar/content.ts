@@ -45,7 +45,7 @@ export async function locateContent(
       'corrupt',
       `content ends beyond the payload stream of ${payload.size} bytes`,
       {
-        context: { offset: file.payloadPosition, length: size },
+        context: { offset: file.payloadPosition },
       },
     );
   }
@@ -56,7 +56,7 @@ export async function locateContent(
   if (header.name !== 'PAYLOAD' || header.size !== itemHeaderSize + size) {
     const found = `${header.name} item of ${header.size} bytes`;
     throw new PbsfsError('corrupt', `${found} where a payload of ${size} bytes should be`, {
-      context: { offset: file.payloadPosition, length: size },
+      context: { offset: file.payloadPosition },
     });
   }
   return content;

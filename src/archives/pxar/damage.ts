@@ -19,6 +19,14 @@ export function isDamage(error: unknown): error is PbsfsError {
 }
 
 /**
+ * Damage of the stored bytes, and not of what they say: tried another time they may be there. Such an error
+ * tells the range that cannot be read; those of our decoders tell a position.
+ */
+export function isUnreadable(error: PbsfsError): boolean {
+  return isDamage(error) && error.context.length !== undefined;
+}
+
+/**
  * What `error` means for the member of `parent` at `position`.
  * @throws `error` itself where it is no damage.
  */

@@ -9,16 +9,16 @@ import type { GoodbyeTable } from '../../formats/pxar/goodbye.ts';
 import { sipHash } from '../../formats/pxar/sip-hash.ts';
 import type { Logger } from '../../log.ts';
 import type { ReadAt } from '../../read-at.ts';
-import { isDamage } from './damage.ts';
+import { isDamage, isUnreadable } from './damage.ts';
+import { listMembers } from './list-members.ts';
+import { formatPxarPath } from './pxar-path.ts';
 import {
   nameKey,
   type PxarListing,
   readTable,
   type ScannedDirectory,
   scanDirectory,
-} from './directory-index.ts';
-import { listMembers } from './list-members.ts';
-import { formatPxarPath } from './pxar-path.ts';
+} from './read-directory.ts';
 import { readEntry, readHead } from './read-entry.ts';
 import { rememberDamage } from './remember-damage.ts';
 import { Window } from './window.ts';
@@ -142,26 +142,39 @@ export class DirectoryReader {
   }
 
   async #state(directory: PxarDirectory, signal?: AbortSignal): Promise<TableState> {
-    const load = async (loadSignal: AbortSignal): Promise<TableState> => {
-      try {
-        const table = await readTable(this.#source, directory, loadSignal);
-        if (!table.isOrdered) this.#warn(directory, 'its goodbye table is not in search order');
-        return { table, isVerified: false };
-      } catch (error) {
-        if (!isDamage(error)) throw error;
-        this.#warn(directory, `its goodbye table is broken: ${error.message}`);
-        return { table: undefined, isVerified: false };
-      }
-    };
-    return await this.#tables.get(String(directory.position), load, signal);
+    try {
+      return await this.#tables.get(
+        String(directory.position),
+        (loadSignal) => this.#loadState(directory, loadSignal),
+        signal,
+      );
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      this.#warn(directory, `its goodbye table cannot be read: ${error.message}`);
+      return { table: undefined, isVerified: false };
+    }
+  }
+
+  /** That a table is broken is remembered; that it cannot be read is thrown, and so tried again. */
+  async #loadState(directory: PxarDirectory, signal: AbortSignal): Promise<TableState> {
+    try {
+      const table = await readTable(this.#source, directory, signal);
+      if (!table.isOrdered) this.#warn(directory, 'its goodbye table is not in search order');
+      return { table, isVerified: false };
+    } catch (error) {
+      if (!isDamage(error) || isUnreadable(error)) throw error;
+      this.#warn(directory, `its goodbye table is broken: ${error.message}`);
+      return { table: undefined, isVerified: false };
+    }
   }
 
   async #scan(directory: PxarDirectory, signal?: AbortSignal): Promise<ScannedDirectory> {
-    return await this.#scans.get(
-      String(directory.position),
-      (loadSignal) => scanDirectory(rememberDamage(this.#source), directory, loadSignal),
-      signal,
-    );
+    const key = String(directory.position);
+    const known = this.#scans.peek(key);
+    if (known !== undefined) return known;
+    const scanned = await scanDirectory(rememberDamage(this.#source), directory, signal);
+    if (scanned.listing.damaged.some(({ error }) => isUnreadable(error))) return scanned;
+    return await this.#scans.get(key, async () => scanned, signal);
   }
 
   #giveUp(directory: PxarDirectory, state: TableState, why: string): void {

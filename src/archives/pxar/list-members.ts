@@ -7,7 +7,7 @@ import type { PxarDirectory, PxarEntry } from '../../formats/pxar/entry.ts';
 import type { GoodbyeTable } from '../../formats/pxar/goodbye.ts';
 import type { ReadAt } from '../../read-at.ts';
 import { damageOf, isDamage, type PxarDamage, unusableName } from './damage.ts';
-import { type PxarListing, withoutDuplicates } from './directory-index.ts';
+import { type PxarListing, withoutDuplicates } from './read-directory.ts';
 import { readEntry, readHead } from './read-entry.ts';
 import { Window } from './window.ts';
 
@@ -70,7 +70,7 @@ export async function listMembers(
   };
   // They draw from one generator: to close it, as the first failure does too, stops them all.
   await Promise.all(Array.from({ length: parallelRuns }, work));
-  return sort(found);
+  return toListing(found);
 }
 
 /** A damaged chunk in a run is met again by the members that need it. */
@@ -101,7 +101,9 @@ async function readMember(
   }
 }
 
-function sort(found: readonly (PxarEntry | PxarDamage | undefined)[]): PxarListing | undefined {
+function toListing(
+  found: readonly (PxarEntry | PxarDamage | undefined)[],
+): PxarListing | undefined {
   const members: PxarEntry[] = [];
   const damaged: PxarDamage[] = [];
   for (const one of found) {

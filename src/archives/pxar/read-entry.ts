@@ -55,11 +55,12 @@ export async function readHeader(
   if (!window.has(position, itemHeaderSize)) await window.load(position, itemHeaderSize);
   const header = decodeItemHeader(window.bytes, position - window.start);
   if (header.size > limit - position) {
+    const room = limit - position;
     throw new PbsfsError(
       'corrupt',
-      `${header.name} item of ${header.size} bytes is too long here`,
+      `${header.name} item of ${header.size} bytes in ${room} bytes`,
       {
-        context: { offset: position, length: limit - position },
+        context: { offset: position },
       },
     );
   }

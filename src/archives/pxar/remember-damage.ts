@@ -23,10 +23,10 @@ export function rememberDamage(source: ReadAt): ReadAt {
       try {
         return await source.read(offset, length, signal);
       } catch (error) {
-        if (isDamage(error)) {
-          const { offset: start, length: size } = error.context;
-          if (start !== undefined && size !== undefined)
-            ranges.push({ start, end: start + size, error });
+        if (!isDamage(error)) throw error;
+        const { offset: start, length: size } = error.context;
+        if (start !== undefined && size !== undefined) {
+          ranges.push({ start, end: start + size, error });
         }
         throw error;
       }

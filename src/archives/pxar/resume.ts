@@ -6,7 +6,7 @@ import type { PxarDirectory } from '../../formats/pxar/entry.ts';
 import type { GoodbyeTable } from '../../formats/pxar/goodbye.ts';
 import type { ReadAt } from '../../read-at.ts';
 import { isDamage } from './damage.ts';
-import { readTable } from './directory-index.ts';
+import { readTable } from './read-directory.ts';
 import type { Resume, ResumePoint } from './walk.ts';
 
 /** A `Resume` by the goodbye tables in `source`. */

@@ -3,6 +3,7 @@
  * source for each. It reads little where it jumps and more where it goes on, up to `maxRead`.
  */
 import { setImmediate } from 'node:timers/promises';
+import { throwIfAborted } from '../../abort.ts';
 import { PbsfsError } from '../../errors.ts';
 import { type ReadAt, readExactly } from '../../read-at.ts';
 import { isDamage } from './damage.ts';
@@ -11,7 +12,7 @@ import { isDamage } from './damage.ts';
 const firstRead = 512;
 /** Beyond this a single read costs no less. */
 const maxRead = 256 * 1024;
-/** A pass of millions of entries over a source in memory would leave nobody else a turn. */
+/** A pass of millions of entries over a source in memory would leave nobody else a turn, not even an abort. */
 const turnEvery = 64 * 1024;
 
 export class Window {
@@ -21,6 +22,7 @@ export class Window {
   readonly #source: ReadAt;
   readonly #signal: AbortSignal | undefined;
   #reads = firstRead;
+  #sinceTurn = 0;
 
   constructor(source: ReadAt, signal?: AbortSignal) {
     this.#source = source;
@@ -37,13 +39,13 @@ export class Window {
 
   /**
    * Moves on to `position`, at least `length` bytes.
-   * @throws PbsfsError `corrupt` where the stream ends before, and whatever the source throws.
+   * @throws PbsfsError `corrupt` where the stream ends before, `aborted`, and whatever the source throws.
    */
   async load(position: number, length: number): Promise<void> {
     const left = this.size - position;
     if (length > left) {
       throw new PbsfsError('corrupt', `the archive ends after ${this.size} bytes`, {
-        context: { offset: position, length },
+        context: { offset: position },
       });
     }
     const held = this.bytes.length;
@@ -52,7 +54,11 @@ export class Window {
     const wanted = Math.min(Math.max(length, this.#reads), left);
     this.bytes = await this.#read(position, length, wanted);
     this.start = position;
-    if (wanted >= turnEvery) await setImmediate();
+    this.#sinceTurn += wanted;
+    if (this.#sinceTurn < turnEvery) return;
+    this.#sinceTurn = 0;
+    await setImmediate();
+    throwIfAborted(this.#signal);
   }
 
   /** A chunk that is damaged, or missing, must not take its neighbours along. */

@@ -8,26 +8,15 @@ import { readAtBuffer } from '../../../src/read-at.ts';
 import { type CatalogNode, encodeCatalog } from '../../support/encode-catalog.ts';
 import { encodePxar, type PxarNode } from '../../support/encode-pxar.ts';
 import { expectError } from '../../support/expect-error.ts';
+import { directory, file, hardLink } from '../../support/pxar-nodes.ts';
 import { countingReadAt, damagedReadAt } from '../../support/watched-read-at.ts';
 
 const name = Buffer.from;
-const file = (text: string): PxarNode => ({ type: 'file', name: name(text), content: name(text) });
-const link = (text: string, target: string): PxarNode => ({
-  type: 'hardlink',
-  name: name(text),
-  target: name(target),
-});
-const directory = (text: string, ...children: readonly PxarNode[]): PxarNode => ({
-  type: 'directory',
-  name: name(text),
-  children,
-});
-
 const tree = directory(
   '',
   directory('a', file('x'), file('y'), directory('in')),
-  directory('b', link('x1', 'a/x'), directory('c', link('x2', 'a/x')), directory('d')),
-  link('y1', 'a/y'),
+  directory('b', hardLink('x1', 'a/x'), directory('c', hardLink('x2', 'a/x')), directory('d')),
+  hardLink('y1', 'a/y'),
 );
 
 /** The catalog of the tree, as a client writes it. */

@@ -4,19 +4,11 @@ import { openPxar, type PxarArchive } from '../../../src/archives/pxar/pxar-arch
 import { type ReadAt, readAtBuffer } from '../../../src/read-at.ts';
 import { type EncodedPxar, encodePxar, type PxarNode } from '../../support/encode-pxar.ts';
 import { expectError } from '../../support/expect-error.ts';
+import { directory, file } from '../../support/pxar-nodes.ts';
 import { listAll, walkAll } from '../../support/read-pxar.ts';
 import { countingReadAt, damagedReadAt } from '../../support/watched-read-at.ts';
 
-const file = (name: string, size = 10): PxarNode => ({
-  type: 'file',
-  name: Buffer.from(name),
-  content: Buffer.alloc(size, name),
-});
-const directory = (name: string, ...children: readonly PxarNode[]): PxarNode => ({
-  type: 'directory',
-  name: Buffer.from(name),
-  children,
-});
+const sized = (name: string, size: number): PxarNode => file(name, Buffer.alloc(size, name));
 
 /** The steps of a pass in short: `+name` enters, `-name` leaves, `!` is damage. */
 async function steps(archive: PxarArchive): Promise<string> {
@@ -33,7 +25,7 @@ async function steps(archive: PxarArchive): Promise<string> {
 const tree = directory(
   '',
   file('1'),
-  directory('2', file('21', 3000), directory('22', file('221'), file('222')), file('23')),
+  directory('2', sized('21', 3000), directory('22', file('221'), file('222')), file('23')),
   file('3'),
 );
 
@@ -59,7 +51,7 @@ test('a pass may start at any directory, and tells the ends of those below', asy
 test('a pass reads forward, and steps over content', async () => {
   const many = directory(
     '',
-    ...Array.from({ length: 300 }, (_, i) => file(`f${i}`, i % 2 === 0 ? 20 : 100_000)),
+    ...Array.from({ length: 300 }, (_, i) => sized(`f${i}`, i % 2 === 0 ? 20 : 100_000)),
   );
   const source = countingReadAt(readAtBuffer(encodePxar(many, { version: 1 }).metadata));
   const archive = await openPxar(source);
@@ -164,6 +156,21 @@ test('that a server is gone ends a pass with its error', async () => {
     'unreachable',
   );
   await assert.rejects(steps(await openPxar(source)), expectError('unreachable'));
+});
+
+test('who gives up stops a pass or a listing, also where nothing has to be fetched', async () => {
+  const many = directory('', ...Array.from({ length: 20_000 }, (_, i) => file(`${i}`)));
+  const archive = await openPxar(readAtBuffer(encodePxar(many, { version: 2 }).metadata));
+  const giveUpSoon = (): AbortSignal => {
+    const controller = new AbortController();
+    setImmediate(() => controller.abort());
+    return controller.signal;
+  };
+  const pass = async (): Promise<void> => {
+    for await (const _ of archive.walk(archive.root, giveUpSoon()));
+  };
+  await assert.rejects(pass(), expectError('aborted'));
+  await assert.rejects(archive.readDirectory(archive.root, giveUpSoon()), expectError('aborted'));
 });
 
 test('directories 4,096 deep are walked and listed', async () => {
