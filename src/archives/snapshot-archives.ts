@@ -5,7 +5,7 @@
  * Source of the rules: PBS `pbs-client/src/backup_reader.rs` and `pbs-datastore/src/manifest.rs`.
  */
 import { hash } from 'node:crypto';
-import { PbsfsError, withContext } from '../errors.ts';
+import { isPbsfsError, PbsfsError, withContext } from '../errors.ts';
 import { clientLogName, manifestName, masterKeyBlobName } from '../formats/archive-name.ts';
 import { type ChunkIndex, decodeIndex } from '../formats/chunk-index.ts';
 import type { CryptConfig } from '../formats/crypt-config.ts';
@@ -101,7 +101,7 @@ export class SnapshotArchives implements AsyncDisposable {
   async readBlob(filename: string, signal?: AbortSignal): Promise<Buffer> {
     return await this.#inArchive(filename, async () => {
       const listed = this.#listed(filename);
-      const raw = await this.reader.readFile(filename, signal);
+      const raw = await this.#readFile(filename, listed, signal);
       if (listed !== undefined) checkStoredBlob(raw, listed);
       const encrypted = isEncryptedKind(blobKind(raw));
       if (listed !== undefined && filename !== masterKeyBlobName) {
@@ -123,7 +123,7 @@ export class SnapshotArchives implements AsyncDisposable {
   async openIndex(filename: string, signal?: AbortSignal): Promise<OpenedIndex> {
     return await this.#inArchive(filename, async () => {
       const listed = this.#listed(filename);
-      const index = decodeIndex(filename, await this.reader.readFile(filename, signal));
+      const index = decodeIndex(filename, await this.#readFile(filename, listed, signal));
       if (listed === undefined) throw new PbsfsError('bug', 'an index is never unlisted');
       if (!index.csum.equals(listed.csum)) {
         throw new PbsfsError(
@@ -151,6 +151,22 @@ export class SnapshotArchives implements AsyncDisposable {
       throw new PbsfsError('not-found', 'is not in the manifest of its snapshot');
     }
     return listed;
+  }
+
+  /** What the manifest promises and the snapshot does not have is damage, not absence. */
+  async #readFile(
+    filename: string,
+    listed: ManifestFile | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<Buffer> {
+    try {
+      return await this.reader.readFile(filename, signal);
+    } catch (error) {
+      if (listed === undefined || !isPbsfsError(error, 'not-found')) throw error;
+      throw new PbsfsError('corrupt', 'is in the manifest, but not in the snapshot', {
+        cause: error,
+      });
+    }
   }
 
   async #inArchive<T>(filename: string, action: () => Promise<T>): Promise<T> {

@@ -53,3 +53,9 @@ export const errnoOf = {
   failed: 'EIO',
   bug: 'EIO',
 } as const satisfies Record<ErrorCode, ErrnoName>;
+
+/** The one for a named operation: readdir(3) takes ENOENT for the end of the listing. */
+export function errnoFor(operation: string, code: ErrorCode): ErrnoName {
+  const name = errnoOf[code];
+  return name === 'ENOENT' && operation.startsWith('readdir') ? 'ESTALE' : name;
+}

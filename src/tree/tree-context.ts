@@ -64,6 +64,9 @@ const maxIndexEntryBytes = 40;
 /** Indexes kept for those who open the same archive again: one for an 8 TiB disk has 64 MiB. */
 const maxIndexBytes = 128 * 1024 * 1024;
 
+/** Lines about ranges read as zeros that are not said twice: a bound of memory. */
+const maxToldDamage = 1000;
+
 /** An archive with its index, shared by all who have it open: it knows nothing of them. */
 interface ChunkedArchive {
   readonly archives: SnapshotArchives;
@@ -91,6 +94,7 @@ export class TreeContext implements AsyncDisposable {
   readonly #opened: AsyncLruCache<ChunkedArchive>;
   readonly #pxars: AsyncLruCache<Directory>;
   #damage = 0;
+  readonly #toldDamage = new Set<string>();
 
   constructor(repository: Repository, options: TreeOptions) {
     this.repository = repository;
@@ -198,7 +202,14 @@ export class TreeContext implements AsyncDisposable {
     const open = async (filename: string, openSignal?: AbortSignal): Promise<ReadAt> =>
       (await this.#readable({ ...place, filename }, openSignal)).source;
     const metadata = await open(place.filename, signal);
-    const payload = place.payload === undefined ? undefined : await open(place.payload, signal);
+    const { manifest } = await this.archives(place.snapshot, signal);
+    const listed = manifest.files.find(({ filename }) => filename === place.payload);
+    // Opened for contents alone: names are there without it, also where it is damaged.
+    const payload = listed && {
+      size: listed.size,
+      read: async (offset: number, length: number, readSignal?: AbortSignal) =>
+        (await open(listed.filename, readSignal)).read(offset, length, readSignal),
+    };
     return await withContext(placeContext(place), async () => {
       const archive = await openPxar(metadata, payload, { logger: this.logger }, signal);
       const catalog = {
@@ -243,6 +254,11 @@ export class TreeContext implements AsyncDisposable {
 
   readonly #onDamage = (error: PbsfsError): void => {
     this.#damage += 1;
-    this.logger('warn', `read as zeros: ${formatError(error)}`);
+    const line = formatError(error);
+    // The same range is read again and again, in small pieces.
+    if (this.#toldDamage.has(line)) return;
+    if (this.#toldDamage.size >= maxToldDamage) this.#toldDamage.clear();
+    this.#toldDamage.add(line);
+    this.logger('warn', `read as zeros: ${line}`);
   };
 }

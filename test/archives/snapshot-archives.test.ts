@@ -1,6 +1,6 @@
 /** What an opened snapshot accepts and refuses, on datastores that are broken on purpose. */
 import assert from 'node:assert/strict';
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { zstdDecompressSync } from 'node:zlib';
 import { KeyRing } from '../../src/archives/key-ring.ts';
@@ -148,4 +148,15 @@ test('a file that the manifest does not list is not read', async () => {
   const archives = await beside.open();
   await failure('not-found', () => archives.readBlob('foreign.conf.blob'));
   assert.deepEqual(await archives.readBlob('client.log.blob'), conf);
+});
+
+test('what the manifest names and the snapshot does not have is damage', async () => {
+  await using snapshot = scene();
+  for (const name of ['qemu-server.conf.blob', 'drive-scsi0.img.fidx']) {
+    rmSync(`${snapshot.written.directory}/${name}`);
+  }
+  await using archives = await snapshot.open();
+  await failure('corrupt', () => archives.readBlob('qemu-server.conf.blob'));
+  await failure('corrupt', () => archives.openIndex('drive-scsi0.img.fidx'));
+  await failure('not-found', () => archives.readBlob('client.log.blob'));
 });

@@ -4,7 +4,7 @@ import { PbsfsError, toPbsfsError } from '../../errors.ts';
 import type { Directory, OpenFile, Xattr } from '../../tree/node.ts';
 import { keepAttributes } from '../attribute-mapping.ts';
 import { defaultMutableSeconds, type MountOptions } from '../driver.ts';
-import { type ErrnoName, errno, errnoOf } from '../errno.ts';
+import { type ErrnoName, errno, errnoFor } from '../errno.ts';
 import { createFailureLog, type FailureLog } from '../failure-log.ts';
 import { HandleTable } from '../kernel/handle-table.ts';
 import { encodeDevice } from '../wire/attributes.ts';
@@ -83,7 +83,7 @@ export class PathOperations {
     const failed = (error: unknown): Answer<T> => {
       const known = toPbsfsError(error);
       this.#reportFailure(operation, known);
-      return refusal(errnoOf[known.code]);
+      return refusal(errnoFor(operation, known.code));
     };
     void run()
       .catch(failed)

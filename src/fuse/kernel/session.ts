@@ -6,7 +6,7 @@ import { toPbsfsError } from '../../errors.ts';
 import type { Directory } from '../../tree/node.ts';
 import { keepAttributes } from '../attribute-mapping.ts';
 import { defaultMutableSeconds, type MountOptions } from '../driver.ts';
-import { type ErrnoName, errno, errnoOf } from '../errno.ts';
+import { type ErrnoName, errno, errnoFor } from '../errno.ts';
 import { createFailureLog, type FailureLog } from '../failure-log.ts';
 import { initRequestSize, negotiate } from '../wire/init.ts';
 import { opcode } from '../wire/opcode.ts';
@@ -141,7 +141,7 @@ export class Session {
     const expected =
       known.code === 'aborted' || (known.code === 'not-found' && operation === 'lookup');
     if (!expected) this.#reportFailure(operation, known);
-    return errnoOf[known.code];
+    return errnoFor(operation, known.code);
   }
 
   /** False where nobody waits for it any more. */
