@@ -1,6 +1,6 @@
 /** What the documentation says in tables is what the code does. */
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { exitCodes } from '../src/cli/exit-code.ts';
@@ -77,5 +77,23 @@ test('links between the documents lead somewhere', () => {
       if (/^[a-z]+:/.test(target)) continue;
       assert.ok(existsSync(join(dirname(page), target)), `${page} links to ${target}`);
     }
+  }
+});
+
+test('every message quoted in troubleshooting.md is one of ours, or said to be of somebody else', () => {
+  const sources = globSync('src/**/*.ts')
+    .map((file) => readFileSync(file, 'utf8'))
+    .join('\n');
+  const rows = readFileSync('docs/troubleshooting.md', 'utf8')
+    .split('\n')
+    .filter((line) => line.startsWith('| `'));
+  assert.ok(rows.length > 20);
+  for (const row of rows) {
+    const [, message = '', meaning = ''] = /^\| `([^`]+)` \| (.*) \|$/.exec(row) ?? [];
+    if (meaning.startsWith('Said by')) continue;
+    const pattern = message
+      .replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')
+      .replace('EACCES', '\\$\\{code\\}');
+    assert.match(sources, new RegExp(pattern), `not in the sources: ${message}`);
   }
 });
