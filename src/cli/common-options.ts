@@ -107,7 +107,7 @@ function indent(text: string): string {
 }
 
 /** A whole number of at least 1. */
-export function parseCount(text: string): number {
+function parseCount(text: string): number {
   const number = /^\d{1,9}$/.test(text) ? Number(text) : 0;
   if (number < 1) throw new InvalidArgumentError('It must be a whole number of at least 1.');
   return number;

@@ -11,7 +11,7 @@ import { formatTreeName, formatTreePath } from '../tree/tree-path.ts';
 export type JsonEntry = Readonly<Record<string, unknown>>;
 
 /** The letters of PBS's catalog, and of find(1). */
-const typeLetters: Readonly<Record<Node['kind'], string>> = {
+export const typeLetters: Readonly<Record<Node['kind'], string>> = {
   directory: 'd',
   file: 'f',
   symlink: 'l',

@@ -7,8 +7,10 @@ import { commandNames } from './command-names.ts';
 import { createCatCommand } from './commands/cat.ts';
 import { createDemoCommand } from './commands/demo.ts';
 import { createDoctorCommand } from './commands/doctor.ts';
+import { createFindCommand } from './commands/find.ts';
 import { createLsCommand } from './commands/ls.ts';
 import { createMountCommand } from './commands/mount.ts';
+import { createRestoreCommand } from './commands/restore.ts';
 import { createUmountCommand } from './commands/umount.ts';
 import { exitCodeHelp } from './exit-code.ts';
 import { explainUnknownCommand } from './unknown-command.ts';
@@ -30,6 +32,8 @@ ${exitCodeHelp}`,
   program.addCommand(createUmountCommand());
   program.addCommand(createLsCommand(context));
   program.addCommand(createCatCommand(context));
+  program.addCommand(createFindCommand(context));
+  program.addCommand(createRestoreCommand(context));
   program.addCommand(createDoctorCommand(context));
   program.addCommand(createDemoCommand(context));
   for (const command of [program, ...program.commands]) {

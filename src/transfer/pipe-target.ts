@@ -24,6 +24,7 @@ export class PipeTarget implements SequentialTarget {
   }
 
   static standardOutput(): PipeTarget {
+    waitInWrites(process.stdout);
     return new PipeTarget(standardOutput);
   }
 
@@ -48,6 +49,15 @@ export class PipeTarget implements SequentialTarget {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#handle?.close();
   }
+}
+
+/**
+ * Whoever imports `node:process` makes Node open `process.stdout`, which turns a pipe non-blocking. A thread of
+ * the pool may as well wait in write(2): asking again all the time is several times slower than a slow reader.
+ */
+function waitInWrites(stream: NodeJS.WriteStream): void {
+  const { _handle: handle } = stream as { _handle?: { setBlocking?(isBlocking: boolean): void } };
+  handle?.setBlocking?.(true);
 }
 
 function writeSome(fd: number, bytes: Uint8Array): Promise<number> {

@@ -5,6 +5,8 @@
  */
 import { Command, Option } from 'commander';
 import { isPbsfsError, PbsfsError, toPbsfsError } from '../../errors.ts';
+import { errnoCode } from '../../transfer/local-error.ts';
+import { PipeTarget } from '../../transfer/pipe-target.ts';
 import type { BackupTree } from '../../tree/backup-tree.ts';
 import type { File, OpenFile } from '../../tree/node.ts';
 import { resolvePath } from '../../tree/resolve.ts';
@@ -12,7 +14,7 @@ import { formatTreePath, parseTreePath } from '../../tree/tree-path.ts';
 import type { CommandContext } from '../command-context.ts';
 import { addHelpEnd, addReadOptions, type ReadOptions } from '../common-options.ts';
 import { withTree } from '../open-tree.ts';
-import { atPath, writeOut } from '../output.ts';
+import { atPath, OutputClosed } from '../output.ts';
 
 interface CatOptions extends ReadOptions {
   readonly onError: 'eio' | 'zero';
@@ -43,7 +45,8 @@ export function createCatCommand(context: CommandContext): Command {
     await withTree(options, context, async (tree) => {
       const files = [];
       for (const path of paths) files.push(await resolveFile(tree, path));
-      for (const file of files) await copy(file);
+      await using output = PipeTarget.standardOutput();
+      for (const file of files) await copy(file, output);
     });
   });
 }
@@ -66,14 +69,15 @@ async function resolveFile(tree: BackupTree, text: string): Promise<Named> {
   });
 }
 
-async function copy({ path, node }: Named): Promise<void> {
+async function copy({ path, node }: Named, output: PipeTarget): Promise<void> {
   try {
     await using file = await node.open();
     for await (const slices of readAhead(file)) {
-      for (const slice of slices) await writeOut(slice);
+      for (const slice of slices) await output.write(slice);
     }
   } catch (error) {
-    throw isPbsfsError(error) ? atPath(error, path) : error;
+    if (!isPbsfsError(error)) throw error;
+    throw errnoCode(error.cause) === 'EPIPE' ? new OutputClosed() : atPath(error, path);
   }
 }
 

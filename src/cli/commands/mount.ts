@@ -84,8 +84,7 @@ Mount options (-o):
   uid=N gid=N umask=OCTAL      show everything with this owner, without these permission bits
   fsname=NAME max_read=BYTES auto_unmount nonempty noexec
   keyfile=FILE and so on       every long option above, without its dashes, as fstab needs it
-  What says nothing to a read-only mount (rw nofail _netdev user noatime x-…) is ignored.
-`;
+  What says nothing to a read-only mount (rw nofail _netdev user noatime x-…) is ignored.`;
 
 async function runMount(
   command: Command,
