@@ -23,9 +23,9 @@ const reasons: Readonly<Record<string, string>> = {
   EFBIG: "the file is too large for the target's filesystem",
 };
 
-/** A full disk or an exhausted quota: nothing more can be written. */
+/** A full disk or an exhausted quota, translated or not: nothing more can be written. */
 export function isDiskFull(error: unknown): boolean {
-  const code = errnoCode(error);
+  const code = errnoCode(error instanceof PbsfsError ? error.cause : error);
   return code === 'ENOSPC' || code === 'EDQUOT';
 }
 

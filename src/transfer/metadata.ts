@@ -105,7 +105,6 @@ export class MetadataWriter {
       // ENOSPC is the common one, and says nothing of the disk.
       throw new PbsfsError('failed', `cannot set ${formatTreeName(name)}: ${code}`, {
         hint: "the target's filesystem may have too little room for attributes",
-        cause: error,
       });
     }
   }

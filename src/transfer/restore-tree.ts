@@ -5,7 +5,6 @@
  * What must hold, whatever an archive says: nothing is made outside the target (see `TargetDirectory`), nothing
  * that was there is changed unless it is asked for, and a file that is damaged does not replace one that was there.
  */
-import { basename, dirname } from 'node:path';
 import type { Directory, Node } from '../tree/node.ts';
 import { toLocalError } from './local-error.ts';
 import { TransferReport } from './report.ts';
@@ -37,17 +36,17 @@ export async function restoreTree(
   return report;
 }
 
-/** Restores one node that is no directory as `target`. @throws as `restoreTree` */
+/** Restores one node that is no directory, as `name` in the directory `target`. @throws as `restoreTree` */
 export async function restoreNode(
   node: Exclude<Node, Directory>,
   target: string,
+  name: Buffer,
   options: RestoreOptions,
 ): Promise<TransferReport> {
   const report = new TransferReport();
-  const name = Buffer.from(basename(target));
   const entry: SelectedEntry = { path: [name], target: [name], node };
   const walk = (): AsyncIterable<SelectedEntry> => singleEntry(entry);
-  await restoreEntries(walk(), walk, dirname(target), report, options);
+  await restoreEntries(walk(), walk, target, report, options);
   return report;
 }
 

@@ -3,7 +3,7 @@ import { isPbsfsError } from '../errors.ts';
 import type { PxarPlace } from './archive-place.ts';
 import { directoryAttributes, timeOfSeconds } from './attributes.ts';
 import { archiveXattrs } from './metadata-xattrs.ts';
-import type { Attributes, Directory, DirectoryEntry, Node, Xattr } from './node.ts';
+import type { Attributes, Directory, DirectoryEntry, Node, OpenFile, Xattr } from './node.ts';
 import type { TreeContext } from './tree-context.ts';
 
 export class PxarRoot implements Directory {
@@ -44,6 +44,14 @@ export class PxarRoot implements Directory {
 
   async list(signal?: AbortSignal): Promise<readonly DirectoryEntry[]> {
     return await (await this.#open(signal)).list(signal);
+  }
+
+  /** The archive as it is stored; undefined where that is not one stream of format v1. */
+  async openStored(signal?: AbortSignal): Promise<OpenFile | undefined> {
+    if (this.#place.payload !== undefined || !this.#place.filename.endsWith('.pxar.didx')) {
+      return undefined;
+    }
+    return await this.#context.openChunked(this.#place, signal);
   }
 
   async #backedUpXattrs(signal?: AbortSignal): Promise<readonly Xattr[]> {

@@ -404,9 +404,12 @@ test('an interrupted restore takes unfinished files away', async () => {
 
 test('one file is restored under the name given', async () => {
   using temporary = temporaryDirectory();
-  const report = await restoreNode(file('x', { mode: 0o640 }), temporary.join('d/renamed'), {
-    existing: 'refuse',
-  });
+  const report = await restoreNode(
+    file('x', { mode: 0o640 }),
+    temporary.join('d'),
+    Buffer.from('renamed'),
+    { existing: 'refuse' },
+  );
   assert.deepEqual(failuresOf(report), []);
   assert.equal(readFileSync(temporary.join('d/renamed'), 'utf8'), 'x');
   assert.equal(statSync(temporary.join('d/renamed')).mode, 0o100640);
