@@ -49,10 +49,13 @@ function joinWithSlashes(path: readonly Buffer[]): Buffer[] {
 
 async function describeBackup(node: Node): Promise<JsonEntry> {
   if (node instanceof SnapshotDirectory) return await describeSnapshot(node);
-  const known = await describeXattrs(node);
-  if (!(node instanceof GroupDirectory)) return known;
+  if (!(node instanceof GroupDirectory)) return await describeXattrs(node);
   const { namespace, type, id } = node.group;
-  return { ns: formatNamespace(namespace), 'backup-type': type, 'backup-id': id, ...known };
+  const { owner, comment } = node.info;
+  return {
+    ...{ ns: formatNamespace(namespace), 'backup-type': type, 'backup-id': id },
+    ...{ owner, comment },
+  };
 }
 
 async function describeSnapshot(node: SnapshotDirectory): Promise<JsonEntry> {

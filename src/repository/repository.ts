@@ -12,7 +12,7 @@ export interface GroupInfo {
   readonly group: GroupId;
   /** Auth id of the owner; undefined where it is missing or unreadable. */
   readonly owner: string | undefined;
-  /** Group notes, first line or all of them as the repository gives them. */
+  /** First line of the notes: `readNotes` gives all. */
   readonly comment: string | undefined;
   /** Time of the newest finished snapshot, where the listing brings it at no further cost. */
   readonly lastBackup?: number;
@@ -36,7 +36,7 @@ export interface FileInfo {
 
 export interface SnapshotInfo extends SnapshotSummary {
   readonly owner: string | undefined;
-  /** Notes of the snapshot. */
+  /** First line of the notes: `readNotes` gives all. */
   readonly comment: string | undefined;
   readonly protected: boolean;
   readonly verification: { readonly state: string; readonly upid: string } | undefined;
@@ -69,6 +69,11 @@ export interface Repository extends AsyncDisposable {
    * @throws `not-found`; `corrupt` where its manifest cannot be decoded.
    */
   describeSnapshot(snapshot: SnapshotId, signal?: AbortSignal): Promise<SnapshotInfo>;
+  /**
+   * The notes of a group or snapshot, undefined where it has none.
+   * @throws `not-found` where a snapshot does not exist.
+   */
+  readNotes(of: GroupId | SnapshotId, signal?: AbortSignal): Promise<string | undefined>;
   /** @throws `not-found` where the snapshot does not exist. */
   openSnapshot(snapshot: SnapshotId, signal?: AbortSignal): Promise<SnapshotReader>;
   status(signal?: AbortSignal): Promise<RepositoryStatus>;

@@ -38,6 +38,7 @@ export function withRetry(repository: Repository, options: RetryOptions = {}): R
     listSnapshots: (group, signal) => retry(() => repository.listSnapshots(group, signal), signal),
     describeSnapshot: (snapshot, signal) =>
       retry(() => repository.describeSnapshot(snapshot, signal), signal),
+    readNotes: (of, signal) => retry(() => repository.readNotes(of, signal), signal),
     openSnapshot: (snapshot, signal) =>
       retry(
         async () => retriedReader(await repository.openSnapshot(snapshot, signal), retry),

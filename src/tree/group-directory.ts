@@ -7,7 +7,7 @@ import type { GroupInfo } from '../repository/repository.ts';
 import { directoryAttributes, symlinkAttributes, timeOfSeconds } from './attributes.ts';
 import { childInode } from './inode.ts';
 import { type Children, ListedDirectory } from './listed-directory.ts';
-import { groupXattrs } from './metadata-xattrs.ts';
+import { asksForNotes, groupXattrs } from './metadata-xattrs.ts';
 import type { Attributes, Symlink, Xattr } from './node.ts';
 import { SnapshotDirectory } from './snapshot-directory.ts';
 import type { TreeContext } from './tree-context.ts';
@@ -27,6 +27,10 @@ export class GroupDirectory extends ListedDirectory {
     this.group = info.group;
   }
 
+  get info(): GroupInfo {
+    return this.#info;
+  }
+
   /** Takes over what a newer listing says of the group. */
   update(info: GroupInfo): void {
     this.#info = info;
@@ -43,8 +47,11 @@ export class GroupDirectory extends ListedDirectory {
     );
   }
 
-  async xattrs(): Promise<readonly Xattr[]> {
-    return groupXattrs(this.#info);
+  async xattrs(signal?: AbortSignal, wanted?: Uint8Array): Promise<readonly Xattr[]> {
+    const { repository } = this.#context;
+    const hasNotes = this.#info.comment !== undefined && asksForNotes(wanted);
+    const notes = hasNotes ? await repository.readNotes(this.group, signal) : undefined;
+    return groupXattrs(this.#info, notes);
   }
 
   /** The newest finished snapshot, or undefined where there is none. */

@@ -7,6 +7,8 @@ import type { ManifestFile } from '../formats/manifest.ts';
 import type { GroupInfo, SnapshotInfo } from '../repository/repository.ts';
 import type { Xattr } from './node.ts';
 
+const commentName = Buffer.from('user.pbs.comment');
+
 type Values = Readonly<Record<string, string | undefined>>;
 
 function toXattrs(values: Values): readonly Xattr[] {
@@ -17,14 +19,19 @@ function toXattrs(values: Values): readonly Xattr[] {
   );
 }
 
-export function groupXattrs(info: GroupInfo): readonly Xattr[] {
-  return toXattrs({ owner: info.owner, comment: info.comment });
+/** Listings have only the first line of the notes: all of them can cost a request. */
+export function asksForNotes(wanted: Uint8Array | undefined): boolean {
+  return wanted === undefined || Buffer.from(wanted).equals(commentName);
 }
 
-export function snapshotXattrs(info: SnapshotInfo): readonly Xattr[] {
+export function groupXattrs(info: GroupInfo, notes: string | undefined): readonly Xattr[] {
+  return toXattrs({ owner: info.owner, comment: notes });
+}
+
+export function snapshotXattrs(info: SnapshotInfo, notes: string | undefined): readonly Xattr[] {
   return toXattrs({
     owner: info.owner,
-    comment: info.comment,
+    comment: notes,
     protected: info.finished ? String(info.protected) : undefined,
     'verify-state': info.verification?.state,
     'crypt-mode': info.finished ? snapshotCryptMode(info) : undefined,

@@ -36,8 +36,11 @@ interface BaseNode {
   readonly immutable: boolean;
   /** May do I/O (an index, a blob), never fetches chunks of content. */
   attributes(signal?: AbortSignal): Promise<Attributes>;
-  /** Extended attributes, in order. Absent where the node never has any. */
-  xattrs?(signal?: AbortSignal): Promise<readonly Xattr[]>;
+  /**
+   * Extended attributes, in order. Absent where the node never has any.
+   * @param wanted the only one that the caller looks for: others that cost more may then be left out.
+   */
+  xattrs?(signal?: AbortSignal, wanted?: Uint8Array): Promise<readonly Xattr[]>;
 }
 
 export interface Xattr {

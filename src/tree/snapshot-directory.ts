@@ -17,7 +17,7 @@ import { BlobFile } from './blob-file.ts';
 import { ImageFile } from './image-file.ts';
 import { childInode } from './inode.ts';
 import { type Children, ListedDirectory } from './listed-directory.ts';
-import { snapshotXattrs } from './metadata-xattrs.ts';
+import { asksForNotes, snapshotXattrs } from './metadata-xattrs.ts';
 import type { Attributes, Node, Xattr } from './node.ts';
 import { PxarRoot } from './pxar-root.ts';
 import type { TreeContext } from './tree-context.ts';
@@ -42,8 +42,12 @@ export class SnapshotDirectory extends ListedDirectory {
   }
 
   /** Notes, protection and verify state change while the content does not: asked for each time. */
-  async xattrs(signal?: AbortSignal): Promise<readonly Xattr[]> {
-    return snapshotXattrs(await this.describe(signal));
+  async xattrs(signal?: AbortSignal, wanted?: Uint8Array): Promise<readonly Xattr[]> {
+    const info = await this.describe(signal);
+    const hasNotes = info.comment !== undefined && asksForNotes(wanted);
+    const { repository } = this.#context;
+    const notes = hasNotes ? await repository.readNotes(this.snapshot, signal) : undefined;
+    return snapshotXattrs(info, notes);
   }
 
   async describe(signal?: AbortSignal): Promise<SnapshotInfo> {

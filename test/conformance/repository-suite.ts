@@ -126,8 +126,13 @@ function listingChecks(check: Check): void {
     const find = (path: string) => groups.find(({ group }) => formatGroup(group) === path);
     assert.equal(find('host/owned')?.owner, 'fixture@pbs!backup');
     assert.equal(find('vm/100')?.owner, 'root@pam!tok');
-    assert.match(find('vm/100')?.comment ?? '', /^group comment line 1/);
+    assert.equal(find('vm/100')?.comment, 'group comment line 1');
     assert.equal(find('vm/101')?.comment, undefined);
+    const notes = readGolden('store1/vm/100/notes').toString().trimEnd();
+    assert.ok(notes.includes('\n'));
+    assert.equal(await repository.readNotes({ namespace: [], type: 'vm', id: '100' }), notes);
+    const bare = { namespace: [], type: 'vm', id: '101' } as const;
+    assert.equal(await repository.readNotes(bare), undefined);
   });
 
   check('lists the snapshots of each group, oldest first', async (repository) => {
@@ -200,7 +205,10 @@ function snapshotChecks(check: Check): void {
       const fingerprint = expected.key === null ? undefined : keyFingerprint(expected.key);
       assert.equal(info.fingerprint, fingerprint);
       const isNoted = expected.dir === 'vm/100/2023-11-15T22:13:20Z';
-      assert.equal(info.comment?.startsWith('First line of notes') ?? false, isNoted);
+      assert.equal(info.comment, isNoted ? 'First line of notes' : undefined);
+      const notes = await repository.readNotes(id);
+      if (isNoted) assert.match(notes ?? '', /^First line of notes\nsecond line with äöü/);
+      else assert.equal(notes, undefined);
       if (!verified.includes(expected.group)) assert.equal(info.verification, undefined);
     }
     const vm200 = { namespace: [], type: 'vm', id: '200', time: 1_700_000_000 } as const;

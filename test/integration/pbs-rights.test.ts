@@ -172,13 +172,19 @@ test('notes come with all their lines, though listings have only the first', asy
   await using server = await PbsServer.start({ directory: store.path });
   await using repository = await openPbs(settingsFor(server));
   const snapshot = { namespace: [], type: 'vm', id: '1', time } as const;
-  assert.equal((await repository.describeSnapshot(snapshot)).comment, notes);
-  server.faults.add({ on: 'list', fault: 'status-404', count: 1 });
   assert.equal((await repository.describeSnapshot(snapshot)).comment, 'first line');
-  const before = server.requests.length;
-  const bare = await repository.describeSnapshot({ ...snapshot, time: time + 1 });
-  assert.equal(bare.comment, undefined);
-  assert.equal(server.requests.length, before, 'no notes, no request');
+  assert.equal(
+    server.requests.some((request) => request.includes('/notes?')),
+    false,
+  );
+  assert.equal(await repository.readNotes(snapshot), notes);
+  assert.equal(await repository.readNotes({ ...snapshot, time: time + 1 }), undefined);
+  server.faults.add({ on: 'list', fault: 'status-404', count: 1 });
+  assert.equal(await repository.readNotes(snapshot), 'first line', 'a server without that call');
+  await assert.rejects(
+    repository.readNotes({ ...snapshot, time: time + 2 }),
+    expectError('not-found'),
+  );
 });
 
 suite('a large datastore', () => {

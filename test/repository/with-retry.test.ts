@@ -23,6 +23,7 @@ function emptyRepository(): Repository {
     listGroups: async () => [],
     listSnapshots: async () => [],
     describeSnapshot: async () => assert.fail(),
+    readNotes: async () => 'notes',
     openSnapshot: async () => reader,
     status: async () => ({ total: 3, used: 2, available: 1 }),
     [Symbol.asyncDispose]: async () => {},

@@ -29,6 +29,11 @@ export function wrappedRepository(inner: Repository, around: Around): Repository
       around({ method: 'describeSnapshot', target: formatSnapshot(snapshot) }, () =>
         inner.describeSnapshot(snapshot, signal),
       ),
+    readNotes: (of, signal) =>
+      around(
+        { method: 'readNotes', target: 'time' in of ? formatSnapshot(of) : formatGroup(of) },
+        () => inner.readNotes(of, signal),
+      ),
     openSnapshot: (snapshot, signal) =>
       around({ method: 'openSnapshot', target: formatSnapshot(snapshot) }, async () =>
         wrappedReader(await inner.openSnapshot(snapshot, signal), around),

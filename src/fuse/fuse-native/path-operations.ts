@@ -53,7 +53,9 @@ export class PathOperations {
         'getxattr',
         async () => {
           const wanted = Buffer.from(name);
-          const found = (await this.#xattrs(path)).find((xattr) => xattr.name.equals(wanted));
+          const found = (await this.#xattrs(path, wanted)).find((xattr) =>
+            xattr.name.equals(wanted),
+          );
           return found === undefined ? refusal('ENODATA') : copyInto(room, found.value);
         },
         (status) => signal(status, room.buffer),
@@ -164,9 +166,9 @@ export class PathOperations {
     ];
   }
 
-  async #xattrs(path: string): Promise<readonly Xattr[]> {
+  async #xattrs(path: string, wanted?: Buffer): Promise<readonly Xattr[]> {
     const node = await this.#resolver.resolve(path);
-    return (await node?.xattrs?.()) ?? [];
+    return (await node?.xattrs?.(undefined, wanted)) ?? [];
   }
 }
 

@@ -101,7 +101,7 @@ export async function getxattr(
   const size = request.body.readUInt32LE(0);
   const name = decodeName(request.body, 8);
   if (name === undefined) return 'EINVAL';
-  const xattrs = await xattrsOf(served, request, signal);
+  const xattrs = await xattrsOf(served, request, signal, name);
   if (xattrs === undefined) return 'ESTALE';
   const value = xattrs.find((xattr) => xattr.name.equals(name))?.value;
   return value === undefined ? 'ENODATA' : sized(value, size);
@@ -124,10 +124,11 @@ async function xattrsOf(
   served: Served,
   request: Request,
   signal: AbortSignal,
+  wanted?: Buffer,
 ): Promise<readonly Xattr[] | undefined> {
   const node = inodeOf(served, request)?.node;
   if (node === undefined) return undefined;
-  return (await node.xattrs?.(signal)) ?? [];
+  return (await node.xattrs?.(signal, wanted)) ?? [];
 }
 
 /** A caller that offers no room asks for the size. */

@@ -41,9 +41,9 @@ import type {
 } from '../repository.ts';
 import type { ChunkDirectories } from './chunk-directories.ts';
 import { translateErrno } from './errno.ts';
-import { readNotes, readOwner } from './group-files.ts';
+import { firstLine, readNotes, readOwner } from './group-files.ts';
 import { listNames, pathKind } from './read-only-files.ts';
-import { describeSnapshotDirectory } from './snapshot-info.ts';
+import { describeSnapshotDirectory, readManifest } from './snapshot-info.ts';
 import { DatastoreSnapshotReader } from './snapshot-reader.ts';
 
 /** Files looked at together: enough to keep a disk busy, far below any limit of open files. */
@@ -81,7 +81,7 @@ export class DatastoreRepository implements Repository {
     groups.sort(compareGroups);
     return this.#forEach(groups, signal, async (group) => {
       const path = `${this.#root}/${formatGroup(group)}`;
-      return { group, owner: await readOwner(path), comment: await readNotes(path) };
+      return { group, owner: await readOwner(path), comment: firstLine(await readNotes(path)) };
     });
   }
 
@@ -100,6 +100,12 @@ export class DatastoreRepository implements Repository {
   async describeSnapshot(snapshot: SnapshotId, signal?: AbortSignal): Promise<SnapshotInfo> {
     const directory = await this.#snapshotDirectory(snapshot, signal);
     return describeSnapshotDirectory(snapshot, directory, signal);
+  }
+
+  async readNotes(of: GroupId | SnapshotId, signal?: AbortSignal): Promise<string | undefined> {
+    if (!('time' in of)) return await readNotes(await this.#groupDirectory(of, signal));
+    const directory = await this.#snapshotDirectory(of, signal);
+    return (await readManifest(of, directory, signal))?.unprotected.notes?.trimEnd() || undefined;
   }
 
   async openSnapshot(snapshot: SnapshotId, signal?: AbortSignal): Promise<SnapshotReader> {

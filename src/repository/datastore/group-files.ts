@@ -23,6 +23,11 @@ export async function readOwner(directory: string): Promise<string | undefined> 
   return line?.trim() || undefined;
 }
 
+/** What a listing shows of notes. */
+export function firstLine(notes: string | undefined): string | undefined {
+  return notes?.split(/\r?\n/, 1)[0] || undefined;
+}
+
 /** @param directory of the group. */
 export async function readNotes(directory: string): Promise<string | undefined> {
   return (await readText(`${directory}/notes`))?.trimEnd() || undefined;

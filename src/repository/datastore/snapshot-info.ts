@@ -7,7 +7,7 @@ import { formatFingerprint } from '../../formats/fingerprint.ts';
 import { type Manifest, parseManifest } from '../../formats/manifest.ts';
 import { formatSnapshot, type SnapshotId } from '../../formats/snapshot-path.ts';
 import type { FileInfo, SnapshotInfo } from '../repository.ts';
-import { readOwner } from './group-files.ts';
+import { firstLine, readOwner } from './group-files.ts';
 import { ifExists, listNames, pathKind, readWholeFile } from './read-only-files.ts';
 import { maxStoredBlobLength } from './snapshot-reader.ts';
 
@@ -24,7 +24,7 @@ export async function describeSnapshotDirectory(
     snapshot,
     finished: manifest !== undefined,
     owner: await readOwner(dirname(directory)),
-    comment: manifest?.unprotected.notes,
+    comment: firstLine(manifest?.unprotected.notes),
     protected: (await pathKind(`${directory}/.protected`, signal)) !== undefined,
     verification: manifest?.unprotected.verifyState,
     fingerprint: fingerprint === undefined ? undefined : formatFingerprint(fingerprint),
@@ -33,7 +33,8 @@ export async function describeSnapshotDirectory(
   };
 }
 
-async function readManifest(
+/** Undefined where the snapshot is not finished. @throws PbsfsError `corrupt`; `access-denied`, `failed`, … */
+export async function readManifest(
   snapshot: SnapshotId,
   directory: string,
   signal?: AbortSignal,

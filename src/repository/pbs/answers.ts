@@ -181,11 +181,11 @@ export function decodePrivileges(data: unknown, path: string): readonly string[]
   return Object.keys(fieldsOf(privileges, `permissions on ${path}`));
 }
 
-/** `GET …/notes`. */
+/** `GET …/notes`, `GET …/group-notes`. */
 export function decodeNotes(data: unknown): string | undefined {
   const notes = data ?? undefined;
   if (notes !== undefined && typeof notes !== 'string') throw mismatch('the notes are no text');
-  return notes === '' ? undefined : notes;
+  return notes?.trimEnd() || undefined;
 }
 
 /** `GET /version`: the release within the version. */

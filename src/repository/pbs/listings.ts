@@ -39,6 +39,10 @@ const namespacesAge = 5_000;
 const snapshotsAge = 30_000;
 /** Groups whose snapshots are remembered. */
 const snapshotsCapacity = 16;
+/** One step into a namespace asks for its groups once for each type: together that is one request. */
+const groupsAge = 1_000;
+/** Namespaces whose groups are remembered. */
+const groupsCapacity = 64;
 
 const listRight = 'Datastore.Audit';
 const readRight = 'Datastore.Read';
@@ -54,7 +58,8 @@ export class Listings {
   readonly #datastore: string;
   readonly #logger: Logger;
   readonly #namespaces = new Recent<readonly Namespace[]>(1);
-  readonly #snapshots = new Recent<readonly ListedSnapshot[]>(snapshotsCapacity);
+  readonly #groups = new Recent<readonly GroupInfo[]>(groupsCapacity);
+  readonly #snapshots = new Recent<ReadonlyMap<number, ListedSnapshot>>(snapshotsCapacity);
   readonly #explained = new Set<string>();
 
   constructor(api: PbsApi, datastore: string, logger: Logger) {
@@ -82,17 +87,10 @@ export class Listings {
 
   /** @throws PbsfsError `not-found` for the namespace; `access-denied` */
   async groups(namespace: Namespace, signal?: AbortSignal): Promise<readonly GroupInfo[]> {
-    let groups: readonly GroupInfo[];
-    try {
-      // The empty `ns` of the root is sent too: some servers only know the call with a query.
-      const data = await this.#get('groups', { ns: formatNamespace(namespace) }, signal);
-      groups = decodeGroups(data, namespace);
-    } catch (error) {
-      if (statusOf(error) === 403 && (await this.#hasReadableBelow(namespace, signal))) return [];
-      throw await this.#explain(error, { right: listRight, namespace }, signal);
-    }
-    if (groups.length === 0) await this.#explainEmpty(namespace, signal);
-    return [...groups].sort((a, b) => compareGroups(a.group, b.group));
+    throwIfAborted(signal);
+    const load = () => this.#loadGroups(namespace);
+    const listed = this.#groups.get(formatNamespace(namespace), groupsAge, load);
+    return await unlessAborted(listed, signal);
   }
 
   /**
@@ -105,9 +103,7 @@ export class Listings {
     maxAge: number,
     signal?: AbortSignal,
   ): Promise<readonly ListedSnapshot[]> {
-    throwIfAborted(signal);
-    const load = () => this.#loadSnapshots(group);
-    return await unlessAborted(this.#snapshots.get(formatGroup(group), maxAge, load), signal);
+    return [...(await this.#snapshotsByTime(group, maxAge, signal)).values()];
   }
 
   /** @throws PbsfsError `not-found`, `access-denied` */
@@ -120,9 +116,19 @@ export class Listings {
     );
   }
 
-  /** All lines of the notes: listings have the first one only. @throws PbsfsError `access-denied`, … */
-  async notes(snapshot: SnapshotId, signal?: AbortSignal): Promise<string | undefined> {
-    return decodeNotes(await this.#get('notes', snapshotQuery(snapshot), signal));
+  /** All lines of the notes: listings have the first one. @throws PbsfsError `not-found` */
+  async notes(of: GroupId | SnapshotId, signal?: AbortSignal): Promise<string | undefined> {
+    try {
+      const data =
+        'time' in of
+          ? await this.#get('notes', snapshotQuery(of), signal)
+          : await this.#get('group-notes', groupQuery(of), signal);
+      return decodeNotes(data);
+    } catch (error) {
+      if (!isPbsfsError(error, 'failed', 'access-denied')) throw error;
+      // A server without that call: the first line is better than nothing.
+      return await this.#comment(of, signal);
+    }
   }
 
   /** @throws PbsfsError `access-denied` */
@@ -191,11 +197,40 @@ export class Listings {
     maxAge: number,
     signal?: AbortSignal,
   ): Promise<ListedSnapshot | undefined> {
-    const listed = await this.snapshots(snapshot, maxAge, signal);
-    return listed.find(({ info }) => info.snapshot.time === snapshot.time);
+    return (await this.#snapshotsByTime(snapshot, maxAge, signal)).get(snapshot.time);
   }
 
-  async #loadSnapshots(group: GroupId): Promise<readonly ListedSnapshot[]> {
+  async #snapshotsByTime(
+    group: GroupId,
+    maxAge: number,
+    signal?: AbortSignal,
+  ): Promise<ReadonlyMap<number, ListedSnapshot>> {
+    throwIfAborted(signal);
+    const load = () => this.#loadSnapshots(group);
+    return await unlessAborted(this.#snapshots.get(formatGroup(group), maxAge, load), signal);
+  }
+
+  async #comment(of: GroupId | SnapshotId, signal?: AbortSignal): Promise<string | undefined> {
+    if ('time' in of) return (await this.snapshot(of, signal)).info.comment;
+    const listed = await this.groups(of.namespace, signal);
+    return listed.find(({ group }) => group.type === of.type && group.id === of.id)?.comment;
+  }
+
+  async #loadGroups(namespace: Namespace): Promise<readonly GroupInfo[]> {
+    let groups: readonly GroupInfo[];
+    try {
+      // The empty `ns` of the root is sent too: some servers only know the call with a query.
+      const data = await this.#get('groups', { ns: formatNamespace(namespace) });
+      groups = decodeGroups(data, namespace);
+    } catch (error) {
+      if (statusOf(error) === 403 && (await this.#hasReadableBelow(namespace))) return [];
+      throw await this.#explain(error, { right: listRight, namespace });
+    }
+    if (groups.length === 0) await this.#explainEmpty(namespace);
+    return [...groups].sort((a, b) => compareGroups(a.group, b.group));
+  }
+
+  async #loadSnapshots(group: GroupId): Promise<ReadonlyMap<number, ListedSnapshot>> {
     let listed: readonly ListedSnapshot[];
     try {
       listed = decodeSnapshots(await this.#get('snapshots', groupQuery(group)), group);
@@ -204,7 +239,7 @@ export class Listings {
     }
     // PBS lists no group without a snapshot.
     if (listed.length === 0) this.#throwMissing(formatGroup(group), 'group');
-    return listed;
+    return new Map(listed.map((entry) => [entry.info.snapshot.time, entry]));
   }
 
   #throwMissing(path: string, what: string): never {

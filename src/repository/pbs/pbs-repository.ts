@@ -3,7 +3,7 @@
  * sessions; nothing is locked until the first chunk of a snapshot is read.
  */
 import { throwIfAborted } from '../../abort.ts';
-import { isPbsfsError, PbsfsError } from '../../errors.ts';
+import { PbsfsError } from '../../errors.ts';
 import { manifestName } from '../../formats/archive-name.ts';
 import {
   formatNamespace,
@@ -100,24 +100,14 @@ class PbsRepository implements Repository {
 
   async describeSnapshot(snapshot: SnapshotId, signal?: AbortSignal): Promise<SnapshotInfo> {
     const { info, isBroken } = await this.#listings.snapshot(snapshot, signal);
-    if (!isBroken) return { ...info, comment: await this.#comment(info, signal) };
+    if (!isBroken) return info;
     throw new PbsfsError('corrupt', 'the server cannot decode the manifest', {
       context: { snapshot: formatSnapshot(snapshot), archive: manifestName },
     });
   }
 
-  async #comment(
-    { snapshot, comment }: SnapshotInfo,
-    signal?: AbortSignal,
-  ): Promise<string | undefined> {
-    if (comment === undefined) return undefined;
-    try {
-      return await this.#listings.notes(snapshot, signal);
-    } catch (error) {
-      if (isPbsfsError(error, 'aborted', 'unreachable', 'timeout')) throw error;
-      // Gone since it was listed, or a server without that call: the first line is better than nothing.
-      return comment;
-    }
+  async readNotes(of: GroupId | SnapshotId, signal?: AbortSignal): Promise<string | undefined> {
+    return await this.#listings.notes(of, signal);
   }
 
   async openSnapshot(snapshot: SnapshotId, signal?: AbortSignal): Promise<SnapshotReader> {

@@ -206,11 +206,12 @@ test('notes and owner that are missing, odd or huge do no harm', async () => {
   writeVm(store.path, { owner: null });
   await using repository = await openDatastore(store.path);
   const describe = async () => (await repository.listGroups([]))[0];
-  const group = { namespace: [], type: 'vm', id: '100' };
+  const group = { namespace: [], type: 'vm', id: '100' } as const;
   assert.deepEqual(await describe(), { group, owner: undefined, comment: undefined });
   writeFileSync(join(store.path, 'vm/100/owner'), ' root@pam!tok \nrest');
   writeFileSync(join(store.path, 'vm/100/notes'), 'one\ntwo ü\n');
-  assert.deepEqual(await describe(), { group, owner: 'root@pam!tok', comment: 'one\ntwo ü' });
+  assert.deepEqual(await describe(), { group, owner: 'root@pam!tok', comment: 'one' });
+  assert.equal(await repository.readNotes(group), 'one\ntwo ü');
   truncateSync(join(store.path, 'vm/100/notes'), 8 * 1024 * 1024);
   rmSync(join(store.path, 'vm/100/owner'));
   mkdirSync(join(store.path, 'vm/100/owner'));
