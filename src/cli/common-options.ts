@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { PbsfsError } from '../errors.ts';
 import { type Namespace, parseNamespace } from '../formats/snapshot-path.ts';
 import { parseTimeFormat, type TimeFormat } from '../tree/time-format.ts';
+import { defaultPrefetch } from '../tree/tree-context.ts';
 import { exitCodeHelp } from './exit-code.ts';
 import { type LogOptions, logLevels } from './logging.ts';
 
@@ -21,6 +22,7 @@ export interface RepositoryOptions {
 export interface ReadOptions extends RepositoryOptions, LogOptions {
   readonly cacheChunks: number;
   readonly concurrency: number;
+  readonly prefetch: number;
   readonly timeFormat?: TimeFormat;
 }
 
@@ -75,6 +77,11 @@ export function addReadOptions(command: Command, defaultCacheChunks: number): Co
         .default(defaultConcurrency),
     )
     .addOption(
+      new Option('--prefetch <n>', 'chunks brought ahead of one who reads forward, 0 for none')
+        .argParser(parseCountOrNone)
+        .default(defaultPrefetch),
+    )
+    .addOption(
       new Option(
         '--time-format <format>',
         'names of snapshots, such as %Y-%m-%d_%H%M%S (UTC; default: as in PBS)',
@@ -111,6 +118,11 @@ function parseCount(text: string): number {
   const number = /^\d{1,9}$/.test(text) ? Number(text) : 0;
   if (number < 1) throw new InvalidArgumentError('It must be a whole number of at least 1.');
   return number;
+}
+
+/** A whole number, 0 too. */
+function parseCountOrNone(text: string): number {
+  return text === '0' ? 0 : parseCount(text);
 }
 
 function appendTo(text: string, previous: readonly string[] | undefined): readonly string[] {

@@ -40,6 +40,7 @@ export async function openTree(
     start: namespace,
     cacheChunks: options.cacheChunks,
     concurrency: options.concurrency,
+    prefetch: options.prefetch,
     onError: options.onError ?? 'eio',
     all: options.all ?? false,
     ...(options.timeFormat === undefined ? {} : { timeFormat: options.timeFormat }),

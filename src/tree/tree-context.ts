@@ -12,6 +12,7 @@ import { withZeroOnDamage } from '../archives/zero-on-damage.ts';
 import { AsyncLruCache } from '../chunks/async-lru-cache.ts';
 import type { CachedChunkReader } from '../chunks/cached-chunk-reader.ts';
 import { ChunkCache } from '../chunks/chunk-cache.ts';
+import { DecoderThreads } from '../chunks/decoder-threads.ts';
 import { PrefetchBudget, Prefetcher } from '../chunks/prefetcher.ts';
 
 import { formatError, isPbsfsError, PbsfsError, withContext } from '../errors.ts';
@@ -52,7 +53,7 @@ export interface TreeOptions {
 /** New snapshots should be there when the administrator looks twice; a walk should not ask again. */
 const defaultListingSeconds = 3;
 /** Where whole-image restores stopped to gain in published measurements, between 8 and 16. */
-const defaultPrefetch = 12;
+export const defaultPrefetch = 12;
 /** Opened snapshots kept: a manifest and a key each. */
 const maxOpenSnapshots = 256;
 /** pxar archives kept open: each remembers tables and listings of up to 32 MiB. */
@@ -88,12 +89,14 @@ export class TreeContext implements AsyncDisposable {
   readonly openedAt: Time;
   readonly #keys: KeyRing;
   readonly #onError: 'eio' | 'zero';
+  readonly #decoder = new DecoderThreads();
   readonly #chunks: ChunkResources;
   readonly #prefetch: PrefetchBudget;
   readonly #snapshots: AsyncLruCache<SnapshotArchives>;
   readonly #opened: AsyncLruCache<ChunkedArchive>;
   readonly #pxars: AsyncLruCache<Directory>;
-  #damage = 0;
+  /** Places that were read as zeros: each is told once, however often it is read. */
+  readonly #damage = new Set<string>();
   readonly #toldDamage = new Set<string>();
 
   constructor(repository: Repository, options: TreeOptions) {
@@ -108,6 +111,7 @@ export class TreeContext implements AsyncDisposable {
     this.#chunks = {
       cache: new ChunkCache({ chunks: options.cacheChunks, lingerSeconds: cacheLingerSeconds }),
       limiter: new Semaphore(options.concurrency),
+      decoder: this.#decoder,
     };
     this.#prefetch = new PrefetchBudget({
       chunks: options.prefetch ?? defaultPrefetch,
@@ -123,7 +127,7 @@ export class TreeContext implements AsyncDisposable {
 
   /** Ranges that were read as zeros since the start. */
   get damage(): number {
-    return this.#damage;
+    return this.#damage.size;
   }
 
   /** The snapshot, opened once however many of its archives are in use. */
@@ -194,6 +198,7 @@ export class TreeContext implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#decoder[Symbol.dispose]();
     await this.repository[Symbol.asyncDispose]();
   }
 
