@@ -95,8 +95,7 @@ export class TreeContext implements AsyncDisposable {
   readonly #snapshots: AsyncLruCache<SnapshotArchives>;
   readonly #opened: AsyncLruCache<ChunkedArchive>;
   readonly #pxars: AsyncLruCache<Directory>;
-  /** Places that were read as zeros: each is told once, however often it is read. */
-  readonly #damage = new Set<string>();
+  #damage = 0;
   readonly #toldDamage = new Set<string>();
 
   constructor(repository: Repository, options: TreeOptions) {
@@ -127,7 +126,7 @@ export class TreeContext implements AsyncDisposable {
 
   /** Ranges that were read as zeros since the start. */
   get damage(): number {
-    return this.#damage.size;
+    return this.#damage;
   }
 
   /** The snapshot, opened once however many of its archives are in use. */

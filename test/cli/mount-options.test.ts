@@ -56,7 +56,7 @@ for (const [texts, expected] of accepted) {
 
 const refused: readonly (readonly [text: string, why: RegExp])[] = [
   ['allow_othr', /unknown mount option 'allow_othr'/],
-  ['prefetch=4', /unknown mount option 'prefetch'/],
+  ['prefetched=4', /unknown mount option 'prefetched'/],
   ['allow_other=1', /'allow_other' takes no value/],
   ['uid', /'uid' needs a value/],
   ['uid=root', /'uid' has the wrong value 'root'/],

@@ -51,6 +51,7 @@ const refused: readonly (readonly [line: string, said: RegExp])[] = [
   ['mount -o cache-chunks=0 /x /y', /--cache-chunks.*at least 1/],
   ['mount -o cache-chunks /x /y', /--cache-chunks.*argument missing/],
   ['mount -o owner-root=1 /x /y', /'owner-root' takes no value/],
+  ['cat -r /x --prefetch -1 vm/1', /--prefetch.*at least 1/],
   ['find -r /x --type q', /--type.*f,d,l,b,c,p,s/],
   ['find -r /x --size big', /--size.*\+10M/],
   ['find -r /x --newer yesterday', /--newer.*2023-11-14/],
@@ -61,7 +62,6 @@ const refused: readonly (readonly [line: string, said: RegExp])[] = [
   ['restore -r /x vm/100 /tmp/x --strip-components -1', /--strip-components.*whole number/],
   ['restore -r /x vm/100 /tmp/x --overwrite --resume', /exclude each other/],
   // Of a later version: refused, never ignored.
-  ['ls -r /x --prefetch 4', /unknown option '--prefetch'/],
   ['mount --cache-dir /c /x /y', /unknown option '--cache-dir'/],
   ['backup a.img:/dev/sda', /'backup' is not in this version/],
   ['verify', /'verify' is not in this version/],

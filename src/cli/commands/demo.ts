@@ -59,6 +59,7 @@ async function runDemo(
     chunkDir: [],
     cacheChunks: 16,
     concurrency: 4,
+    prefetch: 0,
   };
   const logger = openLogger({});
   const target = await locateRepository(options, context.ask, logger);

@@ -57,7 +57,7 @@ async function openAndCheck(
       );
       if (error !== undefined) return checks;
     }
-    const reading = { ...options, cacheChunks: 1, concurrency: 1 };
+    const reading = { ...options, cacheChunks: 1, concurrency: 1, prefetch: 0 };
     await using opened = await openTree(target, reading, context.ask, logger);
     checks.push(ok('repository', `${target.name} opens`));
     checks.push(...(await checkRepository(opened.tree)));
