@@ -68,17 +68,17 @@ export function addReadOptions(command: Command, defaultCacheChunks: number): Co
   return addRepositoryOptions(command)
     .addOption(
       new Option('--cache-chunks <n>', 'chunks of 4 MiB kept in memory, at least 1')
-        .argParser(parseCount)
+        .argParser(countFrom(1))
         .default(defaultCacheChunks),
     )
     .addOption(
       new Option('--concurrency <n>', 'chunks fetched and decoded at once, at least 1')
-        .argParser(parseCount)
+        .argParser(countFrom(1))
         .default(defaultConcurrency),
     )
     .addOption(
       new Option('--prefetch <n>', 'chunks brought ahead of one who reads forward, 0 for none')
-        .argParser(parseCountOrNone)
+        .argParser(countFrom(0))
         .default(defaultPrefetch),
     )
     .addOption(
@@ -113,16 +113,13 @@ function indent(text: string): string {
     .join('\n');
 }
 
-/** A whole number of at least 1. */
-function parseCount(text: string): number {
-  const number = /^\d{1,9}$/.test(text) ? Number(text) : 0;
-  if (number < 1) throw new InvalidArgumentError('It must be a whole number of at least 1.');
-  return number;
-}
-
-/** A whole number, 0 too. */
-function parseCountOrNone(text: string): number {
-  return text === '0' ? 0 : parseCount(text);
+/** A parser of whole numbers from `least` on. */
+function countFrom(least: number): (text: string) => number {
+  return (text) => {
+    const number = /^\d{1,9}$/.test(text) ? Number(text) : -1;
+    if (number >= least) return number;
+    throw new InvalidArgumentError(`It must be a whole number of at least ${least}.`);
+  };
 }
 
 function appendTo(text: string, previous: readonly string[] | undefined): readonly string[] {

@@ -51,7 +51,7 @@ const refused: readonly (readonly [line: string, said: RegExp])[] = [
   ['mount -o cache-chunks=0 /x /y', /--cache-chunks.*at least 1/],
   ['mount -o cache-chunks /x /y', /--cache-chunks.*argument missing/],
   ['mount -o owner-root=1 /x /y', /'owner-root' takes no value/],
-  ['cat -r /x --prefetch -1 vm/1', /--prefetch.*at least 1/],
+  ['cat -r /x --prefetch -1 vm/1', /--prefetch.*at least 0/],
   ['find -r /x --type q', /--type.*f,d,l,b,c,p,s/],
   ['find -r /x --size big', /--size.*\+10M/],
   ['find -r /x --newer yesterday', /--newer.*2023-11-14/],
