@@ -30,15 +30,19 @@ export interface OpenedIndex {
 export class SnapshotArchives implements AsyncDisposable {
   readonly reader: SnapshotReader;
   readonly manifest: Manifest;
+  /** The manifest as it was read: the server rewrites its file when notes change. */
+  readonly #manifestText: Buffer;
   readonly #crypt: CryptConfig | undefined;
   readonly #locked: PbsfsError | undefined;
 
   private constructor(
     reader: SnapshotReader,
+    manifestText: Buffer,
     manifest: Manifest,
     key: { crypt?: CryptConfig; locked?: PbsfsError },
   ) {
     this.reader = reader;
+    this.#manifestText = manifestText;
     this.manifest = manifest;
     this.#crypt = key.crypt;
     this.#locked = key.locked;
@@ -57,14 +61,13 @@ export class SnapshotArchives implements AsyncDisposable {
     return await withContext({ snapshot: formatSnapshot(snapshot) }, async () => {
       const reader = await repository.openSnapshot(snapshot, signal);
       try {
-        const { manifest, key } = await withContext({ archive: manifestName }, async () => {
+        return await withContext({ archive: manifestName }, async () => {
           const raw = await reader.readFile(manifestName, signal);
-          const manifest = parseManifest(
-            await decodeBlob(raw, { maxLength: maxBlobSize, crc: true }),
-          );
-          return { manifest, key: await pickKey(reader, manifest, keys, signal) };
+          const text = await decodeBlob(raw, { maxLength: maxBlobSize, crc: true });
+          const manifest = parseManifest(text);
+          const key = await pickKey(reader, manifest, keys, signal);
+          return new SnapshotArchives(reader, text, manifest, key);
         });
-        return new SnapshotArchives(reader, manifest, key);
       } catch (error) {
         await reader[Symbol.asyncDispose]();
         throw error;
@@ -99,6 +102,7 @@ export class SnapshotArchives implements AsyncDisposable {
    * @throws PbsfsError `not-found`, `corrupt`, `key-missing`, `key-wrong`
    */
   async readBlob(filename: string, signal?: AbortSignal): Promise<Buffer> {
+    if (filename === manifestName) return this.#manifestText;
     return await this.#inArchive(filename, async () => {
       const listed = this.#listed(filename);
       const raw = await this.#readFile(filename, listed, signal);
@@ -147,7 +151,7 @@ export class SnapshotArchives implements AsyncDisposable {
 
   #listed(filename: string): ManifestFile | undefined {
     const listed = this.file(filename);
-    if (listed === undefined && filename !== clientLogName && filename !== manifestName) {
+    if (listed === undefined && filename !== clientLogName) {
       throw new PbsfsError('not-found', 'is not in the manifest of its snapshot');
     }
     return listed;
