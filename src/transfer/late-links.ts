@@ -32,9 +32,7 @@ export class LateLinks {
    * The names of each file, with the paths below the target that an earlier one may have been restored as.
    * @param walk the entries of the restore again.
    */
-  async *resolve(
-    walk: () => AsyncIterable<SelectedEntry>,
-  ): AsyncGenerator<{
+  async *resolve(walk: () => AsyncIterable<SelectedEntry>): AsyncGenerator<{
     readonly names: readonly LateName[];
     readonly earlier: readonly Buffer[] | undefined;
   }> {

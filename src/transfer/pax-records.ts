@@ -1,9 +1,9 @@
 /**
  * The records of a PAX extended header, `LENGTH KEY=VALUE\n` each: everything about an entry that its own header
- * cannot say. The length counts itself.
+ * cannot say. The length counts itself. Short paths stand in the header whatever their bytes, as programs read them.
  *
- *   path linkpath size uid gid mtime      what is too long, too large, not ASCII, or has nanoseconds
- *   hdrcharset=BINARY                     path and linkpath are not UTF-8
+ *   path linkpath size uid gid mtime      what is too long, too large, or has nanoseconds
+ *   hdrcharset=BINARY                     path and linkpath are bytes; they are not UTF-8, or bsdtar would compose them
  *   SCHILY.devmajor, SCHILY.devminor      device numbers that are too large
  *   SCHILY.xattr.NAME                     an extended attribute, its value as it is; `%` and `=` in the name escaped
  *   SCHILY.acl.access, SCHILY.acl.default ACLs as text
@@ -30,19 +30,23 @@ export interface PaxFields {
 /** All records, empty where the header says everything. @throws PbsfsError `corrupt` for a broken ACL. */
 export function encodePaxRecords(fields: PaxFields): Buffer {
   const { path, linkPath, size, xattrs } = fields;
-  const isText = isUtf8(path) && isUtf8(linkPath);
+  const paths = [
+    ...(path.length > maxPathBytes ? [['path', path] as const] : []),
+    ...(linkPath.length > maxPathBytes ? [['linkpath', linkPath] as const] : []),
+  ];
+  const isText = paths.every(([, value]) => isComposedText(value));
   return Buffer.concat([
     ...(isText ? [] : [record('hdrcharset', 'BINARY')]),
-    ...(fits(path) ? [] : [record('path', path)]),
-    ...(fits(linkPath) ? [] : [record('linkpath', linkPath)]),
+    ...paths.map(([key, value]) => record(key, value)),
     ...number('size', size, maxLargeNumber),
     ...attributeRecords(fields.attributes),
     ...xattrs.map(xattrRecord),
   ]);
 }
 
-function fits(path: Buffer): boolean {
-  return path.length <= maxPathBytes && path.every((byte) => byte < 0x80);
+function isComposedText(path: Buffer): boolean {
+  const text = path.toString();
+  return isUtf8(path) && text === text.normalize('NFC');
 }
 
 function attributeRecords({ uid, gid, mtime, rdev }: Attributes): Buffer[] {

@@ -3,6 +3,8 @@ import { KeyRing } from '../../../src/archives/key-ring.ts';
 import { formatBackupTime } from '../../../src/formats/snapshot-path.ts';
 import { silentLogger } from '../../../src/log.ts';
 import { openDatastore } from '../../../src/repository/datastore/datastore.ts';
+import { parsePathPattern } from '../../../src/transfer/path-pattern.ts';
+import type { Selection } from '../../../src/transfer/selection.ts';
 import { type BackupTree, openBackupTree } from '../../../src/tree/backup-tree.ts';
 import type { Directory } from '../../../src/tree/node.ts';
 import { resolvePath } from '../../../src/tree/resolve.ts';
@@ -52,4 +54,14 @@ export async function goldenDirectory(tree: BackupTree, path: string): Promise<D
   const { node } = await resolvePath(tree, parseTreePath(path));
   if (node.kind !== 'directory') throw new Error(`${path} is a ${node.kind}`);
   return node;
+}
+
+/** The big trees have a directory of 3,000 files, which takes seconds to make: once is enough. */
+export const withoutMany: Selection = {
+  patterns: [parsePathPattern('!/many')],
+  stripComponents: 0,
+};
+
+export function isInMany({ path_b64 }: ListedOnDisk): boolean {
+  return /^many(\/|$)/.test(Buffer.from(path_b64, 'base64').toString('latin1'));
 }
