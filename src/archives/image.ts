@@ -2,6 +2,7 @@
 import { CachedChunkReader } from '../chunks/cached-chunk-reader.ts';
 import { ChunkCache } from '../chunks/chunk-cache.ts';
 import { ChunkFetcher } from '../chunks/chunk-fetcher.ts';
+import type { ChunkDecoder } from '../chunks/decoder-threads.ts';
 import { withContext } from '../errors.ts';
 import { formatSnapshot } from '../formats/snapshot-path.ts';
 import { Semaphore } from '../semaphore.ts';
@@ -12,6 +13,8 @@ export interface ChunkResources {
   readonly cache: ChunkCache;
   /** Bounds the chunks in flight. */
   readonly limiter: Semaphore;
+  /** Default: on the calling thread. */
+  readonly decoder?: ChunkDecoder;
 }
 
 /**
@@ -22,12 +25,12 @@ export function createChunkReader(
   archives: SnapshotArchives,
   filename: string,
   { index, cryptMode }: OpenedIndex,
-  { cache, limiter }: ChunkResources,
+  { cache, limiter, decoder }: ChunkResources,
 ): CachedChunkReader {
   const crypt = archives.cryptIfKnown(cryptMode);
   return new CachedChunkReader({
     index,
-    fetcher: new ChunkFetcher({ reader: archives.reader, cryptMode, crypt, limiter }),
+    fetcher: new ChunkFetcher({ reader: archives.reader, cryptMode, crypt, limiter, decoder }),
     cache,
     context: { snapshot: formatSnapshot(archives.snapshot), archive: filename },
   });

@@ -1,18 +1,10 @@
-/**
- * From digest to plain bytes that can be trusted: stored chunk → crypt mode → decode → digest → length.
- *
- * The digest is that of the plain bytes, keyed for encrypted chunks. The magic says how a chunk is stored,
- * the manifest how it must be: otherwise a server could put plain chunks into an encrypted archive. The CRC is
- * not looked at where the digest fits, since it protects less.
- *
- * Source: PBS `pbs-client/src/remote_chunk_reader.rs`.
- */
-import { isPbsfsError, PbsfsError, toPbsfsError } from '../errors.ts';
+/** From digest to plain bytes that can be trusted: fetched, decoded and verified, a bounded number at once. */
+import { PbsfsError, toPbsfsError } from '../errors.ts';
 import { type CryptConfig, plainDigest } from '../formats/crypt-config.ts';
-import { blobKind, decodeBlob, isEncryptedKind, verifyBlobCrc } from '../formats/data-blob.ts';
 import type { CryptMode } from '../formats/manifest.ts';
 import type { SnapshotReader } from '../repository/repository.ts';
 import type { Semaphore } from '../semaphore.ts';
+import { type ChunkDecoder, decodeHere } from './decoder-threads.ts';
 
 export interface ChunkFetcherOptions {
   readonly reader: Pick<SnapshotReader, 'readChunk'>;
@@ -22,6 +14,8 @@ export interface ChunkFetcherOptions {
   readonly crypt?: CryptConfig | undefined;
   /** Bounds the chunks that are read and decoded at once, and so their memory. */
   readonly limiter: Semaphore;
+  /** Default: on the calling thread. */
+  readonly decoder?: ChunkDecoder | undefined;
 }
 
 export class ChunkFetcher {
@@ -31,6 +25,7 @@ export class ChunkFetcher {
   readonly #reader: Pick<SnapshotReader, 'readChunk'>;
   readonly #cryptMode: CryptMode;
   readonly #limiter: Semaphore;
+  readonly #decoder: ChunkDecoder;
 
   constructor(options: ChunkFetcherOptions) {
     this.#reader = options.reader;
@@ -38,6 +33,7 @@ export class ChunkFetcher {
     this.isEncrypted = options.cryptMode === 'encrypt';
     this.crypt = this.isEncrypted ? options.crypt : undefined;
     this.#limiter = options.limiter;
+    this.#decoder = options.decoder ?? decodeHere;
   }
 
   /**
@@ -57,9 +53,8 @@ export class ChunkFetcher {
       }
       return await this.#limiter.run(async () => {
         const raw = await this.#reader.readChunk(digest, signal);
-        this.#checkCryptMode(raw);
-        const bytes = await this.#decode(raw, digest, paddedLength);
-        return fitted(bytes, length, paddedLength);
+        const expected = { digest, length, paddedLength, cryptMode: this.#cryptMode };
+        return await this.#decoder.decode(raw, expected, this.crypt);
       }, signal);
     } catch (error) {
       throw toPbsfsError(error).at({ digest: Buffer.from(digest).toString('hex') });
@@ -70,49 +65,4 @@ export class ChunkFetcher {
   digestOf(bytes: Uint8Array): Promise<Buffer> {
     return this.crypt === undefined ? plainDigest(bytes) : this.crypt.digest(bytes);
   }
-
-  #checkCryptMode(raw: Buffer): void {
-    const kind = blobKind(raw);
-    if (isEncryptedKind(kind) === this.isEncrypted) return;
-    throw new PbsfsError(
-      'corrupt',
-      `chunk is stored ${kind}, which does not fit the crypt mode '${this.#cryptMode}' of its archive`,
-    );
-  }
-
-  async #decode(raw: Buffer, digest: Uint8Array, maxLength: number): Promise<Buffer> {
-    try {
-      const bytes = await decodeBlob(raw, { maxLength, crypt: this.crypt });
-      const actual = await this.digestOf(bytes);
-      if (actual.equals(digest)) return bytes;
-      throw new PbsfsError(
-        'corrupt',
-        `chunk holds other data, of digest ${actual.toString('hex')}`,
-      );
-    } catch (error) {
-      throw isPbsfsError(error, 'corrupt') ? withCrc(error, raw) : error;
-    }
-  }
-}
-
-/** Tells bytes that were damaged where they are stored from bytes that were never right. */
-function withCrc(error: PbsfsError, raw: Buffer): PbsfsError {
-  try {
-    verifyBlobCrc(raw);
-    return error;
-  } catch (crcError) {
-    const { message } = toPbsfsError(crcError);
-    return new PbsfsError('corrupt', `chunk is damaged: ${message}; ${error.message}`, {
-      cause: error,
-    });
-  }
-}
-
-function fitted(bytes: Buffer, length: number, paddedLength: number): Buffer {
-  if (bytes.length === length) return bytes;
-  if (bytes.length > length && bytes.length <= paddedLength) {
-    // A copy, so that the padding does not stay in memory unaccounted.
-    return Buffer.from(bytes.subarray(0, length));
-  }
-  throw new PbsfsError('corrupt', `chunk holds ${bytes.length} bytes, its index says ${length}`);
 }

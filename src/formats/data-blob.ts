@@ -10,7 +10,14 @@
  * Source: PBS `pbs-datastore/src/data_blob.rs` and `file_formats.rs`.
  */
 import { randomBytes } from 'node:crypto';
-import { constants, crc32, type ZstdOptions, zstdCompressSync, zstdDecompress } from 'node:zlib';
+import {
+  constants,
+  crc32,
+  type ZstdOptions,
+  zstdCompressSync,
+  zstdDecompress,
+  zstdDecompressSync,
+} from 'node:zlib';
 import { PbsfsError } from '../errors.ts';
 import { asBuffer } from './bytes.ts';
 import { type CryptConfig, ivSize, tagSize } from './crypt-config.ts';
@@ -117,12 +124,35 @@ export interface DecodeBlobOptions {
  * @throws PbsfsError `corrupt`; `key-missing` where it is encrypted and `crypt` is absent.
  */
 export async function decodeBlob(raw: Uint8Array, options: DecodeBlobOptions): Promise<Buffer> {
+  const { kind, stored } = openBlob(raw, options);
+  let payload = stored;
+  if (isEncryptedKind(kind)) {
+    const { iv, tag } = sealOf(raw);
+    payload = await keyOf(options).decrypt(stored, iv, tag);
+  }
+  return isZstdKind(kind) ? unzstd(payload, options.maxLength) : payload;
+}
+
+/** The same at once, on the calling thread. @throws PbsfsError as `decodeBlob` */
+export function decodeBlobSync(raw: Uint8Array, options: DecodeBlobOptions): Buffer {
+  const { kind, stored } = openBlob(raw, options);
+  let payload = stored;
+  if (isEncryptedKind(kind)) {
+    const { iv, tag } = sealOf(raw);
+    payload = keyOf(options).decryptSync(stored, iv, tag);
+  }
+  return isZstdKind(kind) ? unzstdSync(payload, options.maxLength) : payload;
+}
+
+function openBlob(
+  raw: Uint8Array,
+  options: DecodeBlobOptions,
+): { readonly kind: BlobKind; readonly stored: Buffer } {
   const kind = blobKind(raw);
   if (options.crc === true) verifyBlobCrc(raw);
   const stored = asBuffer(raw).subarray(headerSize(kind));
   if (!isZstdKind(kind)) checkLength(stored.length, options.maxLength);
-  const payload = isEncryptedKind(kind) ? await decryptPayload(raw, stored, options.crypt) : stored;
-  return isZstdKind(kind) ? unzstd(payload, options.maxLength) : payload;
+  return { kind, stored };
 }
 
 function checkLength(length: number, maxLength: number): void {
@@ -134,16 +164,16 @@ function checkLength(length: number, maxLength: number): void {
   }
 }
 
-async function decryptPayload(
-  raw: Uint8Array,
-  payload: Buffer,
-  crypt: CryptConfig | undefined,
-): Promise<Buffer> {
-  if (crypt === undefined) {
-    throw new PbsfsError('key-missing', 'encrypted, and no key was given');
-  }
-  const iv = raw.subarray(ivOffset, ivOffset + ivSize);
-  return crypt.decrypt(payload, iv, raw.subarray(tagOffset, tagOffset + tagSize));
+function keyOf({ crypt }: DecodeBlobOptions): CryptConfig {
+  if (crypt === undefined) throw new PbsfsError('key-missing', 'encrypted, and no key was given');
+  return crypt;
+}
+
+function sealOf(raw: Uint8Array): { readonly iv: Uint8Array; readonly tag: Uint8Array } {
+  return {
+    iv: raw.subarray(ivOffset, ivOffset + ivSize),
+    tag: raw.subarray(tagOffset, tagOffset + tagSize),
+  };
 }
 
 interface ZstdResult {
@@ -161,22 +191,42 @@ function runZstd(frame: Buffer, options: ZstdOptions): Promise<ZstdResult> {
   });
 }
 
+function zstdOptions(maxLength: number): ZstdOptions {
+  return {
+    // One buffer of the right size for a chunk; steps for a blob, whose size is only bounded.
+    chunkSize: maxLength <= maxChunkSize ? Math.max(maxLength, minStep) : defaultStep,
+    maxOutputLength: Math.max(maxLength, 1), // zlib refuses 0
+  };
+}
+
 async function unzstd(frame: Buffer, maxLength: number): Promise<Buffer> {
-  // One buffer of the right size for a chunk; steps for a blob, whose size is only bounded.
-  const step = maxLength <= maxChunkSize ? Math.max(maxLength, minStep) : defaultStep;
-  const limit = Math.max(maxLength, 1); // zlib refuses 0
   let result: ZstdResult;
   try {
-    result = await runZstd(frame, { chunkSize: step, maxOutputLength: limit });
+    result = await runZstd(frame, zstdOptions(maxLength));
   } catch (cause) {
     throw zstdError(cause, maxLength);
   }
-  const rest = frame.length - result.engine.bytesWritten;
+  return checkUnpacked(result, frame, maxLength);
+}
+
+function unzstdSync(frame: Buffer, maxLength: number): Buffer {
+  let result: ZstdResult;
+  try {
+    const options = { ...zstdOptions(maxLength), info: true };
+    result = zstdDecompressSync(frame, options) as unknown as ZstdResult;
+  } catch (cause) {
+    throw zstdError(cause, maxLength);
+  }
+  return checkUnpacked(result, frame, maxLength);
+}
+
+function checkUnpacked({ buffer, engine }: ZstdResult, frame: Buffer, maxLength: number): Buffer {
+  const rest = frame.length - engine.bytesWritten;
   if (rest !== 0) {
     throw new PbsfsError('corrupt', `${rest} bytes follow the zstd frame in the blob`);
   }
-  checkLength(result.buffer.length, maxLength);
-  return result.buffer;
+  checkLength(buffer.length, maxLength);
+  return buffer;
 }
 
 function zstdError(cause: unknown, maxLength: number): PbsfsError {

@@ -89,7 +89,8 @@ export interface SnapshotReader extends AsyncDisposable {
    */
   readFile(filename: string, signal?: AbortSignal): Promise<Buffer>;
   /**
-   * A stored chunk, raw: a data blob with its header. Only chunks of an index that `readFile` gave before.
+   * A stored chunk, raw: a data blob with its header. Only chunks of an index that `readFile` gave before. The
+   * buffer is the caller's own, to change or to give away.
    * @param digest 32 bytes.
    * @throws `chunk-missing`; `stale` where the snapshot is gone.
    */

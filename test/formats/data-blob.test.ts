@@ -3,11 +3,13 @@ import assert from 'node:assert/strict';
 import { createDecipheriv } from 'node:crypto';
 import { test } from 'node:test';
 import { crc32, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { formatError } from '../../src/errors.ts';
 import { CryptConfig, plainDigest } from '../../src/formats/crypt-config.ts';
 import {
   type BlobKind,
   blobKind,
   decodeBlob,
+  decodeBlobSync,
   encodeBlob,
   isEncryptedKind,
   maxBlobSize,
@@ -236,4 +238,28 @@ test('a zip bomb is stopped at the expected length', async () => {
     decodeBlob(bomb, { maxLength: 1024 * 1024 }),
     expectError('corrupt', /more than the expected 1048576 bytes/),
   );
+});
+
+test('decoding at once gives what decoding on the thread pool gives, or the same error', async () => {
+  const text = Buffer.from('some text that is worth packing '.repeat(40));
+  const outcome = async (decode: () => Buffer | Promise<Buffer>) => {
+    try {
+      return await decode();
+    } catch (error) {
+      return formatError(error);
+    }
+  };
+  for (const kind of ['plain', 'zstd', 'encrypted', 'encrypted-zstd'] as const) {
+    const raw = encodeTestBlob(text, kind);
+    for (let i = -1; i < raw.length; i += 7) {
+      const bytes = Buffer.from(raw);
+      if (i >= 0) bytes[i] = (bytes[i] ?? 0) ^ 0x10;
+      for (const options of [{ maxLength, crypt }, { maxLength: text.length - 1 }]) {
+        assert.deepEqual(
+          await outcome(() => decodeBlobSync(bytes, options)),
+          await outcome(() => decodeBlob(bytes, options)),
+        );
+      }
+    }
+  }
 });
