@@ -21,14 +21,18 @@ export interface RetryOptions {
   readonly giveUpAfter?: number;
 }
 
-const defaults = { firstWait: 200, maxWait: 8_000, giveUpAfter: 60_000 };
+export const defaultRetry: Required<RetryOptions> = {
+  firstWait: 200,
+  maxWait: 8_000,
+  giveUpAfter: 60_000,
+};
 /** A wait is at least this part of its nominal length; the rest is left to chance. */
 const fixedPart = 0.5;
 
 /** The same repository, in worse weather. */
 export function withRetry(repository: Repository, options: RetryOptions = {}): Repository {
   const closing = new AbortController();
-  const retry = createRetry({ ...defaults, ...options }, closing.signal);
+  const retry = createRetry({ ...defaultRetry, ...options }, closing.signal);
   return {
     name: repository.name,
     listNamespaces: (parent, signal) =>

@@ -119,7 +119,7 @@ suite('a reader session', () => {
   });
 
   test('ends when it is idle, lets the snapshot go, and comes back with its indexes', async () => {
-    await using w = await world({ sessionIdleTimeout: 80 });
+    await using w = await world({ deadlines: { idle: 80 } });
     await using reader = await w.open();
     await reader.readFile(imageFile);
     const first = await reader.readChunk(w.digest(0));
@@ -131,7 +131,7 @@ suite('a reader session', () => {
   });
 
   test('comes back after it and the ticket have ended', async () => {
-    await using w = await world({ sessionIdleTimeout: 40 });
+    await using w = await world({ deadlines: { idle: 40 } });
     await using reader = await w.open();
     await reader.readFile(imageFile);
     await reader.readChunk(w.digest(0));
@@ -177,7 +177,7 @@ suite('a reader session', () => {
   });
 
   test('ends with stale where the snapshot was replaced or removed meanwhile', async () => {
-    await using w = await world({ sessionIdleTimeout: 40 });
+    await using w = await world({ deadlines: { idle: 40 } });
     await using reader = await w.open();
     await reader.readFile(imageFile);
     await reader.readChunk(w.digest(0));

@@ -9,15 +9,19 @@ export interface Deadlines {
   readonly progress: number;
   /** A reader session in use is asked for a sign of life this often, and has as long to give it. */
   readonly ping: number;
+  /** Without use for so long, a reader session is closed. */
+  readonly idle: number;
 }
 
 /**
  * Connect and headers are those of PBS's client: a listing opens every manifest on the server. A link that
- * died is found by the ping, well before the headers' deadline.
+ * died is found by the ping, well before the headers' deadline. Some minutes of idleness are long enough for a
+ * pause between two reads, and short enough not to stand in the way of pruning.
  */
 export const defaultDeadlines: Deadlines = {
   connect: 10_000,
   headers: 120_000,
   progress: 30_000,
   ping: 15_000,
+  idle: 180_000,
 };

@@ -31,8 +31,6 @@ import { PbsSnapshotReader } from './snapshot-reader.ts';
 
 /** Each is a lock on a snapshot and a task on the server; a mount rarely reads more snapshots at once. */
 const defaultMaxSessions = 8;
-/** Some minutes: long enough for a pause between two reads, short enough not to stand in the way of pruning. */
-const defaultIdleTimeout = 3 * 60 * 1000;
 
 /**
  * Opens the datastore and checks that it is there and may be read, so that a wrong name, fingerprint, password
@@ -74,7 +72,7 @@ class PbsRepository implements Repository {
       open: (snapshot) =>
         openReaderSession(connection, this.#listings, settings.datastore, snapshot),
       maxSessions: settings.maxSessions ?? defaultMaxSessions,
-      idleTimeout: settings.sessionIdleTimeout ?? defaultIdleTimeout,
+      idleTimeout: connection.deadlines.idle,
     });
   }
 

@@ -28,6 +28,4 @@ export interface PbsSettings extends PbsLocation {
   readonly deadlines?: Partial<Deadlines> | undefined;
   /** Reader sessions open at once. */
   readonly maxSessions?: number | undefined;
-  /** Milliseconds without use after which a reader session lets its snapshot go. */
-  readonly sessionIdleTimeout?: number | undefined;
 }

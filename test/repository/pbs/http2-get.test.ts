@@ -12,7 +12,7 @@ import {
 import { expectError } from '../../support/expect-error.ts';
 
 const body = Buffer.from(Array.from({ length: 100_000 }, (_, i) => i % 251));
-const deadlines = { connect: 5000, headers: 5000, progress: 5000, ping: 5000 };
+const deadlines = { connect: 5000, headers: 5000, progress: 5000, ping: 5000, idle: 5000 };
 
 suite('a GET over HTTP/2', () => {
   let serve: (stream: ServerHttp2Stream) => void = () => {};
