@@ -6,7 +6,7 @@
  */
 import { pipeline } from 'node:stream';
 import { promisify } from 'node:util';
-import { crc32, createDeflateRaw, deflateRaw } from 'node:zlib';
+import { crc32, createDeflateRaw, deflateRaw, deflateRawSync } from 'node:zlib';
 import { PbsfsError } from '../errors.ts';
 import type { Attributes } from '../tree/node.ts';
 import type { TransferReport } from './report.ts';
@@ -75,7 +75,7 @@ export class ZipFormat implements StreamFormat {
   }
 
   async #writeWhole(path: Buffer, attributes: Attributes, content: Buffer): Promise<void> {
-    const compressed = content.length === 0 ? content : await deflate(content);
+    const compressed = await deflateWhole(content);
     const isDeflated = compressed.length < content.length;
     const stored = isDeflated ? compressed : content;
     const entry: ZipEntry = {
@@ -133,6 +133,12 @@ export class ZipFormat implements StreamFormat {
 }
 
 const nothing = Buffer.alloc(0);
+/** Below this a trip to the thread pool costs more than the work. */
+const maxSyncBytes = 64 * 1024;
+
+async function deflateWhole(content: Buffer): Promise<Buffer> {
+  return content.length <= maxSyncBytes ? deflateRawSync(content) : await deflate(content);
+}
 
 async function readAll(content: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const parts: Uint8Array[] = [];
