@@ -4,6 +4,7 @@
  *
  * It keeps no stack of calls, so that depth costs only memory, and goes on past what cannot be read.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { throwIfAborted } from '../abort.ts';
 import { isPbsfsError, PbsfsError, toPbsfsError } from '../errors.ts';
 import type { Directory, DirectoryEntry, Node } from '../tree/node.ts';
@@ -37,6 +38,7 @@ export async function* walkTree(
   options: WalkOptions,
 ): AsyncGenerator<WalkEntry, void, undefined> {
   const levels: Level[] = [];
+  const breather = new Breather();
   let entry: WalkEntry | undefined = { path: [], node: start };
   for (;;) {
     if (entry !== undefined) {
@@ -48,10 +50,25 @@ export async function* walkTree(
     if (level === undefined) return;
     const next = level.entries[level.next++];
     if (next === undefined) levels.pop();
+    await breather.pause();
     throwIfAborted(options.signal);
     entry = next === undefined ? undefined : await openEntry(level, next, options);
   }
 }
+
+/** Where all is in memory, a walk and what follows it would keep signals, timers and sockets waiting. */
+class Breather {
+  #last = performance.now();
+
+  async pause(): Promise<void> {
+    if (performance.now() - this.#last < breathMilliseconds) return;
+    await nextTurn();
+    this.#last = performance.now();
+  }
+}
+
+/** Nobody notices that a Ctrl-C waits so long. */
+const breathMilliseconds = 20;
 
 async function openLevel(entry: WalkEntry, options: WalkOptions): Promise<Level | undefined> {
   const { node, path } = entry;

@@ -6,7 +6,6 @@ import type { BackupTree } from '../../tree/backup-tree.ts';
 import type { Node } from '../../tree/node.ts';
 import { resolvePath } from '../../tree/resolve.ts';
 import { formatTreePath, parseTreePath } from '../../tree/tree-path.ts';
-import { abortOnSignals } from '../abort-signals.ts';
 import type { CommandContext } from '../command-context.ts';
 import { addHelpEnd, addReadOptions, type ReadOptions } from '../common-options.ts';
 import { parseKinds, parseSizeTest, parseTime } from '../find-arguments.ts';
@@ -65,20 +64,14 @@ export function createFindCommand(context: CommandContext): Command {
   command.addHelpText('after', outputHelp);
   addHelpEnd(command, { repository: true, examples });
   return command.action(async (path: string | undefined, options: FindCommandOptions) => {
-    using signals = abortOnSignals();
     await withTree(options, context, async (tree) => {
-      await find(tree, path ?? '/', options, signals.signal);
+      await find(tree, path ?? '/', options);
     });
   });
 }
 
-async function find(
-  tree: BackupTree,
-  start: string,
-  options: FindCommandOptions,
-  signal: AbortSignal,
-): Promise<void> {
-  const { path } = await resolvePath(tree, parseTreePath(start), { signal });
+async function find(tree: BackupTree, start: string, options: FindCommandOptions): Promise<void> {
+  const { path } = await resolvePath(tree, parseTreePath(start));
   const query = {
     names: options.name,
     kinds: options.type,
@@ -87,7 +80,6 @@ async function find(
     older: options.older,
   };
   const all = findEntries(tree.root, path, query, {
-    signal,
     onError: (at, error) => reportFailure('find', atPath(error, at)),
   });
   const found = options.unique ? onlyVersions(all) : all;

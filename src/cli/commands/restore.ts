@@ -4,7 +4,7 @@ import { PbsfsError } from '../../errors.ts';
 import { type PathPattern, parsePathPattern } from '../../transfer/path-pattern.ts';
 import { type Resolved, resolvePath } from '../../tree/resolve.ts';
 import { formatTreePath, parseTreePath } from '../../tree/tree-path.ts';
-import { abortOnSignals } from '../abort-signals.ts';
+import { abortOnSignals, neverAborted } from '../abort-signals.ts';
 import type { CommandContext } from '../command-context.ts';
 import { addHelpEnd, addReadOptions, type ReadOptions } from '../common-options.ts';
 import { openLogger } from '../logging.ts';
@@ -85,7 +85,8 @@ async function restore(
   if (options.overwrite === true && options.resume === true) {
     throw new PbsfsError('usage', '--overwrite and --resume exclude each other');
   }
-  using signals = abortOnSignals();
+  const isStream = target === '-' || options.format !== undefined;
+  using signals = isStream ? neverAborted() : abortOnSignals();
   const quiet = options.quiet === true;
   using progress = new ProgressLine({ asked: options.progress === true, quiet });
   await withTree(options, context, async (tree) => {
