@@ -5,7 +5,7 @@
 import { PbsfsError } from '../errors.ts';
 
 const backslash = 0x5c;
-const strictUtf8 = new TextDecoder('utf-8', { fatal: true });
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 /** Control characters, and those that only change how the others are shown. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 

@@ -19,6 +19,7 @@ test('bytes that are not UTF-8, control characters and backslashes are escaped',
     [[0x5c], '\\\\'],
     [[0x5c, 0x78, 0x34, 0x31], '\\\\x41'],
     [[0xe2, 0x80, 0x8b], '\\xE2\\x80\\x8B'],
+    [[0xef, 0xbb, 0xbf, 0x61], '\\xEF\\xBB\\xBFa'],
     [[0xed, 0xa0, 0x80], '\\xED\\xA0\\x80'],
     [[0xc0, 0xaf], '\\xC0\\xAF'],
   ];
