@@ -7,6 +7,7 @@ import type { ManifestFile } from '../formats/manifest.ts';
 import type { GroupInfo, SnapshotInfo } from '../repository/repository.ts';
 import type { Xattr } from './node.ts';
 
+const prefix = Buffer.from('user.pbs.');
 const commentName = Buffer.from('user.pbs.comment');
 
 type Values = Readonly<Record<string, string | undefined>>;
@@ -15,8 +16,13 @@ function toXattrs(values: Values): readonly Xattr[] {
   return Object.entries(values).flatMap(([name, value]) =>
     value === undefined
       ? []
-      : [{ name: Buffer.from(`user.pbs.${name}`), value: Buffer.from(value) }],
+      : [{ name: Buffer.from(`${prefix}${name}`), value: Buffer.from(value) }],
   );
+}
+
+/** Every `ls -l` asks each name for an access list and a security label, which are never here. */
+export function asksForOurs(wanted: Uint8Array | undefined): boolean {
+  return wanted === undefined || prefix.equals(wanted.subarray(0, prefix.length));
 }
 
 /** Listings have only the first line of the notes: all of them can cost a request. */

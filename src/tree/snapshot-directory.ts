@@ -17,7 +17,7 @@ import { BlobFile } from './blob-file.ts';
 import { ImageFile } from './image-file.ts';
 import { childInode } from './inode.ts';
 import { type Children, ListedDirectory } from './listed-directory.ts';
-import { asksForNotes, snapshotXattrs } from './metadata-xattrs.ts';
+import { asksForNotes, asksForOurs, snapshotXattrs } from './metadata-xattrs.ts';
 import type { Attributes, Node, Xattr } from './node.ts';
 import { PxarRoot } from './pxar-root.ts';
 import type { TreeContext } from './tree-context.ts';
@@ -43,6 +43,7 @@ export class SnapshotDirectory extends ListedDirectory {
 
   /** Notes, protection and verify state change while the content does not: asked for each time. */
   async xattrs(signal?: AbortSignal, wanted?: Uint8Array): Promise<readonly Xattr[]> {
+    if (!asksForOurs(wanted)) return [];
     const info = await this.describe(signal);
     const hasNotes = info.comment !== undefined && asksForNotes(wanted);
     const { repository } = this.#context;
