@@ -1,23 +1,17 @@
 /** The life of a mount as users and scripts see it: the command line in a child process, real mounts. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { createReadStream, mkdtempSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import {
-  isMounted,
-  type MountProcess,
-  startMount,
-  temporaryMountPoint,
-  until,
-} from '../cli/mounted.ts';
+import { isMounted, startMount, temporaryMountPoint, until } from '../cli/mounted.ts';
 import { cleanEnvironment, runCli } from '../cli/run-cli.ts';
 import { damageChunk, temporaryDatastore, writeSnapshot } from '../support/encode-datastore.ts';
-import { expectedSnapshots, goldenPassphrase, goldenPath, goldenStore } from '../support/golden.ts';
+import { goldenPassphrase, goldenPath, goldenStore } from '../support/golden.ts';
 import { needs } from '../support/requirements.ts';
 
 const isRoot = process.getuid?.() === 0;
@@ -49,12 +43,6 @@ after(async () => {
   store[Symbol.dispose]();
   await rm(folder, { recursive: true });
 });
-
-async function sha256(path: string): Promise<string> {
-  const hash = createHash('sha256');
-  for await (const part of createReadStream(path)) hash.update(part);
-  return hash.digest('hex');
-}
 
 describe('a mount in the foreground', options, () => {
   test('says the ready line when it answers, and nothing else', async () => {
@@ -288,31 +276,3 @@ describe('before anything is mounted', options, () => {
     assert.match(stderr, /nothing is mounted here/);
   });
 });
-
-const keys = ['none', 'scrypt', 'pbkdf2'].map((name) => goldenPath(`keys/${name}.json`));
-
-for (const driver of ['kernel', 'fuse-native']) {
-  test(`every image and blob of the golden store is right in a mount by ${driver}`, {
-    skip: skipMounts || needs('golden', ...(driver === 'kernel' ? [] : [driver])),
-    timeout: 120_000,
-  }, async () => {
-    await using point = await temporaryMountPoint();
-    const args = [...keys.flatMap((key) => ['--keyfile', key]), '--driver', driver];
-    await using mounted: MountProcess = await startMount([...args, goldenStore, point.path], {
-      PBS_ENCRYPTION_PASSWORD: goldenPassphrase,
-    });
-    let files = 0;
-    for (const { dir, archives } of expectedSnapshots()) {
-      for (const [name, archive] of Object.entries(archives)) {
-        const isImage = archive.kind === 'fixed';
-        const expected = isImage ? archive.sha256 : archive.decoded_sha256;
-        if (archive.kind === 'dynamic' || expected === undefined) continue;
-        const path = join(point.path, dir, name.replace(/\.(fidx|blob)$/, ''));
-        assert.equal(await sha256(path), expected, path);
-        files += 1;
-      }
-    }
-    assert.ok(files > 40);
-    assert.equal(await mounted.stop('SIGINT'), 0);
-  });
-}
