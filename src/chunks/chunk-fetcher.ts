@@ -1,13 +1,14 @@
 /** From digest to plain bytes that can be trusted: fetched, decoded and verified, a bounded number at once. */
-import { PbsfsError, toPbsfsError } from '../errors.ts';
+import { isPbsfsError, PbsfsError, toPbsfsError } from '../errors.ts';
 import { type CryptConfig, plainDigest } from '../formats/crypt-config.ts';
 import type { CryptMode } from '../formats/manifest.ts';
 import type { SnapshotReader } from '../repository/repository.ts';
 import type { Semaphore } from '../semaphore.ts';
+import type { ExpectedChunk } from './decode-chunk.ts';
 import { type ChunkDecoder, decodeHere } from './decoder-threads.ts';
 
 export interface ChunkFetcherOptions {
-  readonly reader: Pick<SnapshotReader, 'readChunk'>;
+  readonly reader: Pick<SnapshotReader, 'readChunk' | 'dropChunk'>;
   /** What the manifest says of the archive. */
   readonly cryptMode: CryptMode;
   /** The key of an archive that is encrypted; ignored for others. */
@@ -22,7 +23,7 @@ export class ChunkFetcher {
   readonly isEncrypted: boolean;
   /** The key, for an encrypted archive only. */
   readonly crypt: CryptConfig | undefined;
-  readonly #reader: Pick<SnapshotReader, 'readChunk'>;
+  readonly #reader: Pick<SnapshotReader, 'readChunk' | 'dropChunk'>;
   readonly #cryptMode: CryptMode;
   readonly #limiter: Semaphore;
   readonly #decoder: ChunkDecoder;
@@ -51,13 +52,24 @@ export class ChunkFetcher {
       if (this.isEncrypted && this.crypt === undefined) {
         throw new PbsfsError('key-missing', 'chunk is encrypted, and no key was given');
       }
-      return await this.#limiter.run(async () => {
-        const raw = await this.#reader.readChunk(digest, signal);
-        const expected = { digest, length, paddedLength, cryptMode: this.#cryptMode };
-        return await this.#decoder.decode(raw, expected, this.crypt);
-      }, signal);
+      const expected = { digest, length, paddedLength, cryptMode: this.#cryptMode };
+      return await this.#limiter.run(() => this.#read(expected, signal), signal);
     } catch (error) {
       throw toPbsfsError(error).at({ digest: Buffer.from(digest).toString('hex') });
+    }
+  }
+
+  async #read(expected: ExpectedChunk, signal?: AbortSignal): Promise<Buffer> {
+    const { digest } = expected;
+    for (;;) {
+      const raw = await this.#reader.readChunk(digest, signal);
+      try {
+        return await this.#decoder.decode(raw, expected, this.crypt);
+      } catch (error) {
+        if (!isPbsfsError(error, 'corrupt')) throw error;
+        const wasKeptNearby = await this.#reader.dropChunk?.(digest, raw);
+        if (wasKeptNearby !== true) throw error;
+      }
     }
   }
 

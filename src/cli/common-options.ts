@@ -4,6 +4,7 @@ import { PbsfsError } from '../errors.ts';
 import { type Namespace, parseNamespace } from '../formats/snapshot-path.ts';
 import { parseTimeFormat, type TimeFormat } from '../tree/time-format.ts';
 import { defaultPrefetch } from '../tree/tree-context.ts';
+import { addCacheOptions, type CacheOptions } from './cache-options.ts';
 import { exitCodeHelp } from './exit-code.ts';
 import { type LogOptions, logLevels } from './logging.ts';
 
@@ -19,7 +20,7 @@ export interface RepositoryOptions {
 }
 
 /** What it takes to read from it. */
-export interface ReadOptions extends RepositoryOptions, LogOptions {
+export interface ReadOptions extends RepositoryOptions, CacheOptions, LogOptions {
   readonly cacheChunks: number;
   readonly concurrency: number;
   readonly prefetch: number;
@@ -65,7 +66,7 @@ export function addRepositoryOptions(command: Command): Command {
 
 /** The same, and how to read. */
 export function addReadOptions(command: Command, defaultCacheChunks: number): Command {
-  return addRepositoryOptions(command)
+  return addCacheOptions(addRepositoryOptions(command))
     .addOption(
       new Option('--cache-chunks <n>', 'chunks of 4 MiB kept in memory, at least 1')
         .argParser(countFrom(1))

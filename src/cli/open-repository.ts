@@ -22,8 +22,11 @@ export interface RepositoryTarget {
   readonly keyFile: string | undefined;
   /** Directories on this machine that it is read from. */
   readonly localPaths: readonly string[];
-  /** @throws PbsfsError `not-found`, `access-denied`, `unreachable`, … */
-  open(): Promise<Repository>;
+  /**
+   * @param wrap goes around what answers, below what asks it again and again.
+   * @throws PbsfsError `not-found`, `access-denied`, `unreachable`, …
+   */
+  open(wrap?: (repository: Repository) => Repository): Promise<Repository>;
   /** The way to a server one step at a time; ends with the first that fails. */
   checkSteps?(): AsyncIterable<CheckResult>;
 }
@@ -66,7 +69,7 @@ function locateDirectory(
     namespace: ns,
     keyFile: undefined,
     localPaths: [path, ...chunkDir],
-    open: async () => await openDatastore(path, { chunkDirs: chunkDir, logger }),
+    open: async (wrap = asItIs) => wrap(await openDatastore(path, { chunkDirs: chunkDir, logger })),
   };
 }
 
@@ -104,9 +107,13 @@ async function locateServer(
     namespace: settings.namespace ?? [],
     keyFile,
     localPaths: [],
-    open: async () => withRetry(await openPbs(settings)),
+    open: async (wrap = asItIs) => withRetry(wrap(await openPbs(settings))),
     checkSteps: () => checkServer(settings),
   };
+}
+
+function asItIs(repository: Repository): Repository {
+  return repository;
 }
 
 function confirmBy(ask: Ask): ConfirmFingerprint {

@@ -2,6 +2,7 @@
 import type { Logger } from '../log.ts';
 import type { Repository } from '../repository/repository.ts';
 import { type BackupTree, openBackupTree } from '../tree/backup-tree.ts';
+import { openCached } from './cache-options.ts';
 import type { CommandContext } from './command-context.ts';
 import type { ReadOptions } from './common-options.ts';
 import { exitCodes } from './exit-code.ts';
@@ -33,7 +34,7 @@ export async function openTree(
     options.keyfile.length === 0 && keyFile !== undefined ? [keyFile] : options.keyfile;
   const { masterKeyfile } = options;
   const keys = await openKeyRing({ keyfile, masterKeyfile }, ask, logger);
-  const repository = await target.open();
+  const repository = await openCached(target, options, logger);
   const tree = openBackupTree(repository, {
     keys,
     logger,

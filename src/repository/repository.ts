@@ -95,4 +95,11 @@ export interface SnapshotReader extends AsyncDisposable {
    * @throws `chunk-missing`; `stale` where the snapshot is gone.
    */
   readChunk(digest: Uint8Array, signal?: AbortSignal): Promise<Buffer>;
+  /**
+   * Says that `raw`, which `readChunk` gave, does not fit its digest. Where chunks are kept nearby, this one is
+   * forgotten.
+   * @param raw told by its identity: its memory may be given away already.
+   * @returns whether it was one that was kept, so that reading once more asks where it is stored.
+   */
+  dropChunk?(digest: Uint8Array, raw: Buffer): Promise<boolean>;
 }

@@ -63,6 +63,7 @@ function retriedReader(reader: SnapshotReader, retry: Retry): SnapshotReader {
     snapshot: reader.snapshot,
     readFile: (filename, signal) => retry(() => reader.readFile(filename, signal), signal),
     readChunk: (digest, signal) => retry(() => reader.readChunk(digest, signal), signal),
+    dropChunk: async (digest, raw) => (await reader.dropChunk?.(digest, raw)) ?? false,
     [Symbol.asyncDispose]: () => reader[Symbol.asyncDispose](),
   };
 }

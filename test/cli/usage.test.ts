@@ -62,7 +62,9 @@ const refused: readonly (readonly [line: string, said: RegExp])[] = [
   ['restore -r /x vm/100 /tmp/x --strip-components -1', /--strip-components.*whole number/],
   ['restore -r /x vm/100 /tmp/x --overwrite --resume', /exclude each other/],
   // Of a later version: refused, never ignored.
-  ['mount --cache-dir /c /x /y', /unknown option '--cache-dir'/],
+  ['cat -r /x --cache-size 1G vm/1', /--cache-size.*without --cache-dir/],
+  ['cat -r /x --cache-dir /c --cache-size big vm/1', /--cache-size.*500M/],
+  ['cat -r /x --cache-dir /c --cache-size 0 vm/1', /--cache-size.*500M/],
   ['backup a.img:/dev/sda', /'backup' is not in this version/],
   ['verify', /'verify' is not in this version/],
   ['key create', /'key' is not in this version/],

@@ -149,7 +149,7 @@ async function mountAndServe(job: MountJob): Promise<void> {
   if (parseDescriptor(mountPoint) === undefined) {
     await prepareMountPoint(mountPoint, {
       nonempty: job.mountOptions.nonempty,
-      keepApart: target.localPaths,
+      keepApart: localPaths(job),
     });
   }
   await using opened = await openTree(target, options, context.ask, log.logger);
@@ -170,6 +170,13 @@ async function mountAndServe(job: MountJob): Promise<void> {
     signals,
   );
   if (opened.tree.damage > 0) process.exitCode ??= exitCodes.corrupt;
+}
+
+/** What is read or written on this machine while the mount answers. */
+function localPaths({ options, target }: MountJob): readonly string[] {
+  return options.cacheDir === undefined
+    ? target.localPaths
+    : [...target.localPaths, options.cacheDir];
 }
 
 async function tellReady({ target, directory, log, context }: MountJob): Promise<void> {
@@ -212,7 +219,7 @@ function driverOptions(job: MountJob, { repository }: OpenedTree): MountOptions 
     nonempty: flags.nonempty,
     autoUnmount: flags.autoUnmount,
     ...(maxRead === undefined ? {} : { maxRead }),
-    keepApart: target.localPaths,
+    keepApart: localPaths(job),
   };
 }
 
