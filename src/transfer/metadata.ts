@@ -16,6 +16,7 @@ import {
 import { PbsfsError } from '../errors.ts';
 import type { Attributes, Node, Time, Xattr } from '../tree/node.ts';
 import { formatTreeName } from '../tree/tree-path.ts';
+import { earlyFlags, lateFlags } from './file-flags.ts';
 import { errnoCode } from './local-error.ts';
 import type { TransferReport } from './report.ts';
 import { type FileReference, notSupportedCodes, type Syscalls } from './syscalls.ts';
@@ -46,6 +47,7 @@ const ownPrefix = Buffer.from('user.pbs.');
 
 /** `O_PATH` of Linux, which Node does not name: refers to a node without opening it. */
 const openPath = 0o10000000;
+const missingKoffi = '(the package koffi is missing)';
 const permissionBits = 0o7777;
 const setIdBits = 0o6000;
 
@@ -58,6 +60,16 @@ export class MetadataWriter {
   constructor(syscalls: Syscalls | undefined, report: TransferReport) {
     this.#syscalls = syscalls;
     this.#report = report;
+  }
+
+  /** What has to be done before there is content. */
+  begin(fd: number, { flags = 0 }: Attributes): void {
+    this.#addFlags(fd, earlyFlags(flags));
+  }
+
+  /** What has to be done last, when a file has its name: it may forbid everything else. */
+  end(fd: number, { flags = 0 }: Attributes): void {
+    this.#addFlags(fd, lateFlags(flags));
   }
 
   /**
@@ -91,7 +103,7 @@ export class MetadataWriter {
 
   #setXattr(file: FileReference, { name, value }: Xattr): void {
     if (this.#syscalls === undefined) {
-      this.#report.lose(`${describeXattr(name)} (the package koffi is missing)`);
+      this.#report.lose(`${describeXattr(name)} ${missingKoffi}`);
       return;
     }
     try {
@@ -109,6 +121,20 @@ export class MetadataWriter {
     }
   }
 
+  /** Every filesystem has others. */
+  #addFlags(fd: number, flags: number): void {
+    if (flags === 0) return;
+    try {
+      if (this.#syscalls === undefined) this.#report.lose(`chattr flags ${missingKoffi}`);
+      else this.#syscalls.addFlags(fd, flags);
+    } catch (error) {
+      if (!['EPERM', 'EINVAL', 'ENOTTY', ...notSupportedCodes].includes(errnoCode(error) ?? '')) {
+        throw error;
+      }
+      this.#report.lose('chattr flags');
+    }
+  }
+
   #setTime(file: FileReference, mtime: Time): void {
     if (this.#syscalls !== undefined) {
       this.#syscalls.setMtime(file, mtime);
@@ -117,7 +143,7 @@ export class MetadataWriter {
     const seconds = mtime.seconds + mtime.nanos / 1e9;
     if ('fd' in file) futimesSync(file.fd, seconds, seconds);
     else lutimesSync(file.path, seconds, seconds);
-    if (mtime.nanos !== 0) this.#report.lose('exact times (the package koffi is missing)');
+    if (mtime.nanos !== 0) this.#report.lose(`exact times ${missingKoffi}`);
   }
 }
 

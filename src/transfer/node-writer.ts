@@ -106,9 +106,11 @@ export class NodeWriter {
     await using content = await file.open(signal);
     const fd = place.make((path) => openSync(path, createFlags, unfinishedMode));
     try {
+      metadata.begin(fd, known.attributes);
       await writeContent(fd, content, signal, onBytes);
       const { dev, ino } = fstatSync(fd, { bigint: true });
       place.complete(() => metadata.apply({ fd }, known));
+      metadata.end(fd, known.attributes);
       return { path: target.path, dev, ino };
     } finally {
       closeSync(fd);

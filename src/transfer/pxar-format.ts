@@ -1,4 +1,4 @@
-/** Writes pxar archives of format v1 as a stream: everything but what PBS keeps of `chattr` flags and quotas. */
+/** Writes pxar archives of format v1 as a stream: everything but the numbers of quota projects. */
 import { type EncodableMetadata, type EncodedFile, PxarEncoder } from '../formats/pxar/encode.ts';
 import type { Metadata } from './metadata.ts';
 import { GatheringSink, type Sink } from './sink.ts';
@@ -91,6 +91,6 @@ function keyOf(path: readonly Buffer[]): string {
 }
 
 function toEncodable({ attributes, xattrs }: Metadata): EncodableMetadata {
-  const { mode, uid, gid, mtime } = attributes;
-  return { mode, uid, gid, mtime, flags: 0, xattrs };
+  const { mode, uid, gid, mtime, flags = 0 } = attributes;
+  return { mode, uid, gid, mtime, flags, xattrs };
 }

@@ -141,7 +141,10 @@ export class RestoreRun {
     const known = await readMetadata(node, false, this.#signal);
     const directory = parent.directory.makeChild(name, this.#options.existing !== 'refuse');
     const entered = this.#track(path, directory, parent);
-    if (this.#takesMetadata(directory)) entered.metadata = known;
+    if (this.#takesMetadata(directory)) {
+      entered.metadata = known;
+      this.#metadata.begin(directory.fd, known.attributes);
+    }
     this.#report.entries += 1;
     return entered;
   }
@@ -159,6 +162,7 @@ export class RestoreRun {
     return new RestoredDirectory(directory, parent, ({ fd }, known) => {
       try {
         this.#metadata.apply({ fd }, known);
+        this.#metadata.end(fd, known.attributes);
       } catch (error) {
         this.#report.fail(path, toLocalError(error));
       }

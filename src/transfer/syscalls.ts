@@ -2,7 +2,7 @@
  * The system calls of Linux that a restore needs and Node does not have, through the optional package `koffi`:
  * extended attributes, device nodes, and times to the nanosecond.
  *
- *   lsetxattr(2) fsetxattr(2)   utimensat(2) futimens(3)   mknod(2)
+ *   lsetxattr(2) fsetxattr(2)   utimensat(2) futimens(3)   mknod(2)   ioctl(2) for chattr(1) flags
  */
 import { constants } from 'node:os';
 import { getSystemErrorName } from 'node:util';
@@ -18,12 +18,19 @@ export interface Syscalls {
   setMtime(file: FileReference, mtime: Time): void;
   /** @param mode type and permission bits; the umask applies. */
   makeNode(path: Buffer, mode: number, rdev: { major: number; minor: number }): void;
+  /** Sets chattr(1) flags of Linux beside those that are set. */
+  addFlags(fd: number, flags: number): void;
 }
 
 /** From Linux' `fcntl.h` and `sys/stat.h`; the same on every architecture. */
 const atCurrentDirectory = -100;
 const atSymlinkNoFollow = 0x100;
 const utimeOmit = 0x3ffffffe;
+/** `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS` where a long has 8 bytes; what they move has 4. */
+const getFlags = 0x80086601;
+const setFlags = 0x40086602;
+/** Other architectures number their ioctls in another way. */
+const ioctlArchitectures: readonly string[] = ['x64', 'arm64', 'riscv64', 'loong64'];
 
 /** The calls, or undefined where there is no `koffi` or this is not Linux. */
 export async function loadSyscalls(): Promise<Syscalls | undefined> {
@@ -47,6 +54,7 @@ function bindSyscalls(koffi: Koffi): Syscalls {
   const futimens = library.func('futimens', 'int', ['int', times]);
   const utimensat = library.func('utimensat', 'int', ['int', bytes, times, 'int']);
   const mknod = bindMknod(library);
+  const ioctl = library.func('int ioctl(int fd, unsigned long request, ...)');
   const check = (call: string, result: unknown): void => {
     if (result !== 0) throw systemError(call, koffi.errno());
   };
@@ -70,6 +78,15 @@ function bindSyscalls(koffi: Koffi): Syscalls {
     },
     makeNode: (path, mode, rdev) => {
       check('mknod', mknod(terminated(path), mode, deviceNumber(rdev)));
+    },
+    addFlags: (fd, flags) => {
+      if (!ioctlArchitectures.includes(process.arch))
+        throw systemError('ioctl', constants.errno.ENOTSUP);
+      // Long enough where a driver takes the size in the request at its word.
+      const value = Buffer.alloc(8);
+      check('ioctl', ioctl(fd, getFlags, 'uint8_t *', value));
+      value.writeInt32LE(value.readInt32LE(0) | flags, 0);
+      check('ioctl', ioctl(fd, setFlags, 'uint8_t *', value));
     },
   };
 }

@@ -25,6 +25,8 @@ export interface Attributes {
   /** Units of 512 bytes that hold data: tools drop the content of a file that claims 0. */
   readonly blocks: number;
   readonly mtime: Time;
+  /** chattr(1) flags in pxar's numbering; absent where there are none. */
+  readonly flags?: number;
   /** Device number of a block or character special node. */
   readonly rdev?: { readonly major: number; readonly minor: number };
 }

@@ -73,11 +73,12 @@ abstract class PxarNode<E extends StatEntry> {
 
   async attributes(signal?: AbortSignal): Promise<Attributes> {
     const { entry } = this;
-    const { mode, uid, gid, mtime } = entry;
+    const { mode, uid, gid, mtime, flags } = entry;
     const size = sizeOf(entry);
     const blocks = entry.kind === 'file' ? Math.ceil(size / blockBytes) : 0;
     const nlink = await this.nlink(signal);
-    const common = { mode, uid, gid, nlink, size, blocks, mtime };
+    const known = { mode, uid, gid, nlink, size, blocks, mtime };
+    const common = flags === 0 ? known : { ...known, flags };
     return 'rdev' in entry ? { ...common, rdev: entry.rdev } : common;
   }
 

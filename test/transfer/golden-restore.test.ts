@@ -1,5 +1,6 @@
 /** Every golden pxar archive restored as root, against what the real client restored, in every field. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
 import { restoreTree } from '../../src/transfer/restore-tree.ts';
 import type { BackupTree } from '../../src/tree/backup-tree.ts';
@@ -52,6 +53,22 @@ function withoutDirectory(listing: readonly ListedOnDisk[]): ListedOnDisk[] {
       : entry,
   );
 }
+
+test('chattr flags are restored', { skip: skip || needs('lsattr') }, async () => {
+  await using tree = await openGoldenTree();
+  using temporary = temporaryDirectory();
+  const root = await goldenDirectory(tree, 'host/alpha/2023-11-14T22:13:20Z/root.pxar/attrs');
+  const everything = { patterns: [], stripComponents: 0 };
+  await restoreTree(root, temporary.path, everything, { existing: 'refuse' });
+  const flagsOf = (name: string): string => {
+    const [flags = ''] = execFileSync('lsattr', [temporary.join(name)])
+      .toString()
+      .split(' ');
+    return flags.replaceAll(/[-e]/g, '');
+  };
+  const names = ['flag-immutable', 'flag-noatime', 'flag-nodump', 'user'];
+  assert.deepEqual(names.map(flagsOf), ['i', 'A', 'd', '']);
+});
 
 describe('a golden archive restored by root equals what the real client restored', { skip }, () => {
   let tree: BackupTree;

@@ -5,7 +5,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { openPxar } from '../../src/archives/pxar/pxar-archive.ts';
-import { readAtBuffer } from '../../src/read-at.ts';
+import { readAtBuffer, readBytes } from '../../src/read-at.ts';
 import { PxarFormat } from '../../src/transfer/pxar-format.ts';
 import type { TransferReport } from '../../src/transfer/report.ts';
 import type { Selection } from '../../src/transfer/selection.ts';
@@ -15,6 +15,7 @@ import { TarFormat } from '../../src/transfer/tar-format.ts';
 import { ZipFormat } from '../../src/transfer/zip-format.ts';
 import type { BackupTree } from '../../src/tree/backup-tree.ts';
 import type { Directory } from '../../src/tree/node.ts';
+import { PxarRoot } from '../../src/tree/pxar-root.ts';
 import { readGolden } from '../support/golden.ts';
 import { needs } from '../support/requirements.ts';
 import {
@@ -190,6 +191,16 @@ describe('a golden archive as a stream', { skip: needs('golden', 'root', 'python
       const archive = await openPxar(readAtBuffer(bytes));
       assert.ok((await archive.readDirectory(archive.root)).members.length >= 0);
     }
+  });
+
+  test('of 3,340 entries comes out as it is stored, flags and all', async () => {
+    const root = await goldenDirectory(tree, alpha);
+    assert.ok(root instanceof PxarRoot);
+    await using stored = await root.openStored();
+    assert.ok(stored);
+    const { bytes } = await stream(root, pxar);
+    assert.equal(bytes.length, stored.size);
+    assert.ok(bytes.equals(await readBytes(stored, 0, stored.size)));
   });
 
   test('a directory of it becomes an archive of its own, hard links within it included', async () => {

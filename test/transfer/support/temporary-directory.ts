@@ -1,5 +1,5 @@
 /** A directory for one test, gone with all that is in it when the test ends. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +20,14 @@ export function temporaryDirectory(mode = 0o700, parent: string = tmpdir()): Tem
   return {
     path,
     join: (...names) => join(path, ...names),
-    // rm(1), for rmSync cannot remove what is deeper than PATH_MAX.
-    [Symbol.dispose]: () => void execFileSync('rm', ['-rf', path]),
+    [Symbol.dispose]: () => remove(path),
   };
+}
+
+/** rm(1), since Node cannot remove what is deeper than PATH_MAX. */
+function remove(path: string): void {
+  if (spawnSync('rm', ['-rf', path]).status === 0) return;
+  // What was restored may be immutable.
+  spawnSync('chattr', ['-R', '-f', '-i', '-a', path]);
+  execFileSync('rm', ['-rf', path]);
 }
