@@ -24,6 +24,13 @@ const alpha = 'host/alpha/2023-11-14T22:13:20Z/root.pxar';
 const alphaChunks = 'host/alphachunks/2023-11-14T22:13:20Z/root.pxar';
 const alphaSplit = 'host/split/2023-11-14T22:13:20Z/root.pxar';
 
+/** Two of the four archives with a directory of the same 3,000 files: seen twice is enough. */
+const knownMany = ['host/alpha/2023-11-15T22:13:20Z/root.pxar', alphaChunks];
+
+function withoutMany(entries: readonly ListedEntry[]): readonly ListedEntry[] {
+  return entries.filter((entry) => !pathOf(entry).startsWith('many/'));
+}
+
 function expectedArchives(): ReadonlyMap<string, readonly ListedEntry[]> {
   const archives = new Map([...goldenArchives()].map(([path, file]) => [path, expected(file)]));
   const small = expected('pxar-small.json');
@@ -91,9 +98,13 @@ describe('golden archives in a mount', { skip, timeout }, () => {
 
   test('every archive is what the real client restored, in every field', async () => {
     assert.equal(archives.size, 17);
-    const trees = await walkMount(...[...archives.keys()].map((path) => mount.at(path)));
+    const trees = await walkMount(
+      ...[...archives.keys()].map((path) => {
+        return { path: mount.at(path), ...(knownMany.includes(path) ? { unlisted: 'many' } : {}) };
+      }),
+    );
     for (const [index, [path, wanted]] of [...archives].entries()) {
-      assertSame(trees[index] ?? [], wanted, path);
+      assertSame(trees[index] ?? [], knownMany.includes(path) ? withoutMany(wanted) : wanted, path);
       walked.set(path, trees[index] ?? []);
     }
   });
@@ -107,7 +118,7 @@ describe('golden archives in a mount', { skip, timeout }, () => {
         numbers.add(ino);
       }
     }
-    assert.ok(files.size > 13_000);
+    assert.ok(files.size > 7000);
     assert.equal(numbers.size, files.size);
   });
 
@@ -232,11 +243,11 @@ my %seen = map { $_ => 1 } @names; print scalar(@names), " ", scalar(keys %seen)
     const unpack = ['--warning=no-timestamp', '-C', target('tar'), '-xpf', target('archive')];
     await run('tar', ...xattrs, ...unpack);
     const [cp = [], rsync = [], tar = []] = await walkMount(
-      ...['cp', 'rsync', 'tar'].map((name) => target(name)),
+      ...['cp', 'rsync', 'tar'].map((name) => ({ path: target(name) })),
     );
     const wanted = archives.get(alpha) ?? [];
     assertSame(cp, wanted, 'cp');
-    const few = wanted.filter((entry) => !pathOf(entry).startsWith('many/'));
+    const few = withoutMany(wanted);
     assertSame(rsync, few, 'rsync');
     assertSame(
       tar,
@@ -262,7 +273,7 @@ test('small archives are the same by fuse-native, but for what libfuse cannot sh
   const wanted = expected('pxar-small.json').map(shown);
   const times = ['ct/110/2023-11-14', 'host/enc/2023-11-14', 'host/splitenc/2023-11-14'];
   const trees = await walkMount(
-    ...times.map((snapshot) => mount.at(`${snapshot}T22:13:20Z/root.pxar`)),
+    ...times.map((snapshot) => ({ path: mount.at(`${snapshot}T22:13:20Z/root.pxar`) })),
   );
   for (const tree of trees) assert.deepEqual(tree.map(shown), wanted);
 });

@@ -19,9 +19,12 @@ def visit(full, path):
     entry = dict(path_b64=b64(path), type=kind, mode='%o' % stat.S_IMODE(st.st_mode), uid=st.st_uid, gid=st.st_gid,
                  mtime_ns=str(st.st_mtime_ns), nlink=st.st_nlink, ino=st.st_ino)
     if kind == 'f':
-        content = open(full, 'rb').read()
-        entry |= dict(size=st.st_size, blocks=st.st_blocks, sha256=hashlib.sha256(content).hexdigest())
-        assert len(content) == st.st_size
+        # Plain calls: those of Python ask each file for more than its bytes.
+        fd = os.open(full, os.O_RDONLY); digest = hashlib.sha256(); length = 0
+        while part := os.read(fd, 1 << 20): digest.update(part); length += len(part)
+        os.close(fd)
+        assert length == st.st_size
+        entry |= dict(size=length, blocks=st.st_blocks, sha256=digest.hexdigest())
     if kind == 'l': entry['target_b64'] = b64(os.readlink(full))
     if kind in 'cb': entry['rdev'] = [os.major(st.st_rdev), os.minor(st.st_rdev)]
     names = os.listxattr(full, follow_symlinks=False)
@@ -30,18 +33,25 @@ def visit(full, path):
         entry['hardlink_group'] = groups.setdefault(st.st_ino, [])
         entry['hardlink_group'].append(entry['path_b64'])
     entries.append(entry)
-    if kind == 'd':
+    if kind == 'd' and path != unlisted:
         for name in os.listdir(full): visit(full + b'/' + name, path + b'/' + name if path else name)
 trees = []
-for path in sys.argv[1:]:
-    groups, entries = {}, []
+for path, unlisted in json.loads(sys.argv[1]):
+    unlisted = os.fsencode(unlisted); groups, entries = {}, []
     visit(os.fsencode(path), b'')
     for group in groups.values(): group.sort()
     trees.append(sorted(entries, key=lambda entry: base64.b64decode(entry['path_b64'])))
 json.dump(trees, sys.stdout)
 `;
 
-/** All of each path, itself with the path "", in the order of bytes. */
-export async function walkMount(...paths: readonly string[]): Promise<WalkedEntry[][]> {
-  return JSON.parse(await python(script, ...paths)) as WalkedEntry[][];
+interface Walk {
+  readonly path: string;
+  /** Below `path`: a directory whose members are left out. */
+  readonly unlisted?: string;
+}
+
+/** All of each tree, its root with the path "", in the order of bytes. */
+export async function walkMount(...walks: readonly Walk[]): Promise<WalkedEntry[][]> {
+  const argument = JSON.stringify(walks.map(({ path, unlisted = '/' }) => [path, unlisted]));
+  return JSON.parse(await python(script, argument)) as WalkedEntry[][];
 }
