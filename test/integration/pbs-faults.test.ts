@@ -27,7 +27,7 @@ const data = Buffer.concat(
   Array.from({ length: (chunkCount * chunkSize) / 32 }, (_, i) => sha256(Buffer.from(`${i}`))),
 );
 
-const deadlines = { connect: 5000, headers: 300, progress: 300, ping: 300 };
+const deadlines = { connect: 5000, headers: 300, chunk: 300, progress: 300, ping: 300 };
 const retry = { firstWait: 10, maxWait: 100, giveUpAfter: 20_000 };
 
 const kinds = ['login', 'list', 'file', 'upgrade', 'index', 'chunk'] as const;

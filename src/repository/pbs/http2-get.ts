@@ -74,7 +74,7 @@ class Exchange {
     this.#request = request;
     this.#resolve = resolve;
     this.#reject = reject;
-    this.#timer = setTimeout(() => this.#expire(), request.deadlines.headers);
+    this.#timer = setTimeout(() => this.#expire(), request.deadlines.chunk);
     stream.on('response', (headers) => this.#start(headers));
     stream.on('data', (bytes: Buffer) => this.#take(bytes));
     stream.on('end', () => this.#end());
@@ -148,7 +148,7 @@ class Exchange {
     const { deadlines, place } = this.#request;
     const what =
       this.#status === 0
-        ? `did not answer within ${deadlines.headers} ms`
+        ? `did not answer within ${deadlines.chunk} ms`
         : `sent nothing for ${deadlines.progress} ms in the middle of an answer`;
     this.#fail(new PbsfsError('timeout', `${place} ${what}`));
   }

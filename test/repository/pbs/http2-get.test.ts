@@ -12,7 +12,14 @@ import {
 import { expectError } from '../../support/expect-error.ts';
 
 const body = Buffer.from(Array.from({ length: 100_000 }, (_, i) => i % 251));
-const deadlines = { connect: 5000, headers: 5000, progress: 5000, ping: 5000, idle: 5000 };
+const deadlines = {
+  connect: 5000,
+  headers: 5000,
+  chunk: 5000,
+  progress: 5000,
+  ping: 5000,
+  idle: 5000,
+};
 
 suite('a GET over HTTP/2', () => {
   let serve: (stream: ServerHttp2Stream) => void = () => {};
@@ -101,7 +108,7 @@ suite('a GET over HTTP/2', () => {
   });
 
   test('ends by its deadlines: no head, no progress', async () => {
-    const silent = get(() => {}, { deadlines: { ...deadlines, headers: 60 } });
+    const silent = get(() => {}, { deadlines: { ...deadlines, chunk: 60 } });
     await assert.rejects(silent, expectError('timeout', /did not answer within 60 ms/));
     const stalled = get(
       (stream) => {

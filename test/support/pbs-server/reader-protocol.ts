@@ -30,6 +30,8 @@ export class ReaderProtocol {
   readonly snapshotPath: string;
   readonly #context: SessionContext;
   readonly #allowed = new Set<string>();
+  /** Requests that are neither answered to the end nor cancelled. */
+  openStreams = 0;
 
   constructor(socket: TLSSocket, context: SessionContext) {
     this.#context = context;
@@ -45,6 +47,10 @@ export class ReaderProtocol {
     this.session.on('error', () => {});
     this.session.on('stream', (stream, headers) => {
       stream.on('error', () => {});
+      this.openStreams += 1;
+      stream.on('close', () => {
+        this.openStreams -= 1;
+      });
       this.#serve(stream, String(headers[':method']), String(headers[':path']));
     });
   }

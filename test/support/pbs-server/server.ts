@@ -128,6 +128,11 @@ export class PbsServer implements AsyncDisposable {
     return [...this.#sessions].map((session) => session.snapshotPath);
   }
 
+  /** Requests within sessions that are neither answered to the end nor cancelled. */
+  get openStreams(): number {
+    return [...this.#sessions].reduce((sum, { openStreams }) => sum + openStreams, 0);
+  }
+
   /** TLS connections that are open now. */
   get openConnections(): number {
     return this.#sockets.size;
