@@ -2,7 +2,6 @@
 import { isPbsfsError } from '../errors.ts';
 import type { PxarPlace } from './archive-place.ts';
 import { directoryAttributes, timeOfSeconds } from './attributes.ts';
-import { archiveXattrs } from './metadata-xattrs.ts';
 import type { Attributes, Directory, DirectoryEntry, Node, OpenFile, Xattr } from './node.ts';
 import type { TreeContext } from './tree-context.ts';
 
@@ -29,13 +28,14 @@ export class PxarRoot implements Directory {
     }
   }
 
-  /** Those that were backed up, then what the manifest says of the archive. */
+  /** Those that were backed up and no others: a copy of the directory must not differ from it. */
   async xattrs(signal?: AbortSignal): Promise<readonly Xattr[]> {
-    const archives = await this.#context.archives(this.#place.snapshot, signal);
-    const file = archives.file(this.#place.filename);
-    const { keyFingerprint } = archives.manifest.unprotected;
-    const own = file === undefined ? [] : archiveXattrs(file, keyFingerprint);
-    return [...(await this.#backedUpXattrs(signal)), ...own];
+    try {
+      return (await (await this.#open(signal)).xattrs?.(signal)) ?? [];
+    } catch (error) {
+      if (!isLasting(error)) throw error;
+      return [];
+    }
   }
 
   async lookup(name: Buffer, signal?: AbortSignal): Promise<Node | undefined> {
@@ -52,15 +52,6 @@ export class PxarRoot implements Directory {
       return undefined;
     }
     return await this.#context.openChunked(this.#place, signal);
-  }
-
-  async #backedUpXattrs(signal?: AbortSignal): Promise<readonly Xattr[]> {
-    try {
-      return (await (await this.#open(signal)).xattrs?.(signal)) ?? [];
-    } catch (error) {
-      if (!isLasting(error)) throw error;
-      return [];
-    }
   }
 
   async #open(signal?: AbortSignal): Promise<Directory> {

@@ -58,11 +58,10 @@ function withoutUnsaved(entries: readonly ListedEntry[]): readonly ListedEntry[]
   });
 }
 
-/** Without inode numbers, which are the mount's own, as is what PBS says of the archive. */
+/** Without inode numbers, which are the mount's own. */
 function comparable(entry: ListedEntry | WalkedEntry): ListedEntry {
   const { ino: _, blocks: __, xattrs_b64: all = {}, ...rest } = { ino: 0, blocks: 0, ...entry };
-  const isOwn = (name: string): boolean => entry.path_b64 === '' && name.startsWith('user.pbs.');
-  const xattrs = Object.entries(all).filter(([name]) => !isOwn(name));
+  const xattrs = Object.entries(all);
   return {
     ...rest,
     ...(xattrs.length > 0 ? { xattrs_b64: Object.fromEntries(xattrs.sort()) } : {}),
@@ -219,7 +218,7 @@ my %seen = map { $_ => 1 } @names; print scalar(@names), " ", scalar(keys %seen)
     const unlike = ['/.pxarexclude-cli', '/excl', '/mnt', '/many/*'].map(
       (path) => `--exclude=${path}`,
     );
-    const flags = ['-aHAXnci', '--delete', '--filter=-x user.pbs.*', ...unlike];
+    const flags = ['-aHAXnci', '--delete', ...unlike];
     assert.equal(await run('rsync', ...flags, `${one}/`, `${other}/`), '');
     const options = ['special', 'mnt', 'excl', '.pxarexclude-cli', 'many'].flatMap((name) => [
       '-x',
