@@ -1,6 +1,7 @@
 /** From the options of a command to the place that holds the backups. */
+import { existsSync } from 'node:fs';
 import { PbsfsError } from '../errors.ts';
-import { formatNamespace, type Namespace } from '../formats/snapshot-path.ts';
+import { formatNamespace, isSafeId, type Namespace } from '../formats/snapshot-path.ts';
 import type { Logger } from '../log.ts';
 import { openDatastore } from '../repository/datastore/datastore.ts';
 import type { CheckResult } from '../repository/pbs/check-server.ts';
@@ -43,6 +44,12 @@ export async function locateRepository(
   const text = options.repository ?? (await fromEnvironment(options));
   if (text === undefined) return await locateServer(undefined, options, ask, logger);
   const argument = parseRepositoryArgument(text);
+  if (argument.kind === 'server' && isSafeId(text) && existsSync(text)) {
+    logger(
+      'warn',
+      `'${text}' is taken for a datastore of a server (write ./${text} for the directory)`,
+    );
+  }
   if (argument.kind === 'directory') return locateDirectory(text, argument, options, logger);
   return await locateServer(argument.location, options, ask, logger);
 }

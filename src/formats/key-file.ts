@@ -88,6 +88,11 @@ export function parseKeyFile(text: string): KeyFile {
 }
 
 function cutPaperKey(text: string): string {
+  if (/-----BEGIN [A-Z ]*(?:PUBLIC|PRIVATE) KEY-----/.test(text)) {
+    throw new PbsfsError('corrupt', 'is a PEM file, not a key file', {
+      hint: 'a private master key is given with --master-keyfile',
+    });
+  }
   const begin = text.indexOf(paperBegin);
   if (begin < 0) return text;
   const end = text.indexOf(paperEnd, begin);

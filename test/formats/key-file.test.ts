@@ -225,3 +225,8 @@ test('parameters that only scrypt itself refuses are corrupt as well', async () 
     expectError('corrupt', /scrypt refuses/),
   );
 });
+
+test('a PEM file is told from a key file', () => {
+  const pem = '-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIJ\n-----END ENCRYPTED PRIVATE KEY-----\n';
+  assert.throws(() => parseKeyFile(pem), /PEM file/);
+});
