@@ -46,7 +46,7 @@ export async function assertArchives(
   mount: StoreMount,
   archives: ReadonlyMap<string, readonly ListedEntry[]>,
 ): Promise<void> {
-  const trees = await walkMount(...[...archives.keys()].map((path) => mount.at(path)));
+  const trees = await walkMount(...[...archives.keys()].map((path) => ({ path: mount.at(path) })));
   for (const [index, [path, wanted]] of [...archives].entries()) {
     const found = (trees[index] ?? []).map(comparable);
     assert.equal(found.length, wanted.length, path);
