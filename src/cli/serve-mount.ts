@@ -4,6 +4,7 @@
  */
 import type { FuseDriver, Mount, MountOptions } from '../fuse/driver.ts';
 import { findHolders, formatHolders } from '../fuse/mount-holders.ts';
+import { promptCapacity } from '../fuse/prompt-capacity.ts';
 import type { Directory } from '../tree/node.ts';
 import type { EndSignals } from './end-signals.ts';
 import { notifyServiceManager } from './service-manager.ts';
@@ -25,7 +26,8 @@ export interface MountRequest {
  */
 export async function serveMount(request: MountRequest, signals: EndSignals): Promise<void> {
   const { driver, root, directory, options, onReady } = request;
-  const mount = await driver.mount(root, directory, options);
+  const capacity = promptCapacity(options.capacity);
+  const mount = await driver.mount(root, directory, { ...options, capacity });
   try {
     await onReady();
     await notifyServiceManager('READY=1');
