@@ -17,7 +17,7 @@ const layers: Readonly<Record<string, Layer>> = {
   archives: { rank: 4, packages: [] },
   tree: { rank: 5, packages: [] },
   fuse: { rank: 6, packages: ['koffi', 'fuse-native'] },
-  transfer: { rank: 6, packages: ['koffi', 'yazl'] },
+  transfer: { rank: 6, packages: ['koffi'] },
   cli: { rank: 7, packages: ['commander'] },
 };
 
