@@ -74,8 +74,8 @@ export class NodeWriter {
     this.#replaces = parts.existing !== 'refuse';
   }
 
-  /** @returns what later names of the file may link to. */
-  async writeFile(file: File, known: Metadata, target: Target): Promise<LinkSource> {
+  /** @returns what later names of the file may link to, where it has any. */
+  async writeFile(file: File, known: Metadata, target: Target): Promise<LinkSource | undefined> {
     const { signal, existing, onBytes } = this.#parts;
     const { size } = known.attributes;
     const found = existing === 'resume' ? target.directory.find(target.name) : undefined;
@@ -100,7 +100,7 @@ export class NodeWriter {
     }
   }
 
-  async #fill(file: File, known: Metadata, target: Target): Promise<LinkSource> {
+  async #fill(file: File, known: Metadata, target: Target): Promise<LinkSource | undefined> {
     const { signal, onBytes, metadata } = this.#parts;
     using place = target.directory.placeFor(target.name, this.#replaces);
     await using content = await file.open(signal);
@@ -108,10 +108,11 @@ export class NodeWriter {
     try {
       metadata.begin(fd, known.attributes);
       await writeContent(fd, content, signal, onBytes);
-      const { dev, ino } = fstatSync(fd, { bigint: true });
+      const hasNames = known.attributes.nlink > 1;
+      const made = hasNames ? fstatSync(fd, { bigint: true }) : undefined;
       place.complete(() => metadata.apply({ fd }, known));
       metadata.end(fd, known.attributes);
-      return { path: target.path, dev, ino };
+      return made && { path: target.path, dev: made.dev, ino: made.ino };
     } finally {
       closeSync(fd);
     }

@@ -230,7 +230,7 @@ export class RestoreRun {
     known: Metadata,
     target: Target,
     earlier: LinkSource | undefined,
-  ): Promise<LinkSource> {
+  ): Promise<LinkSource | undefined> {
     const isLinked = earlier !== undefined && this.#writer.linkFile(earlier, target);
     const source = isLinked ? earlier : await this.#writer.writeFile(file, known, target);
     this.#report.files += 1;

@@ -124,7 +124,8 @@ function encodeHeader({ path, linkPath, flag, size, attributes }: Header): Buffe
   writeOctal(rdev?.minor ?? 0, 337, 7);
   // The checksum counts its own field as spaces.
   header.fill(' ', 148, 156);
-  const sum = header.reduce((total, byte) => total + byte, 0);
+  let sum = 0;
+  for (const byte of header) sum += byte;
   header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');
   return header;
 }

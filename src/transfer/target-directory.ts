@@ -98,7 +98,8 @@ export class TargetDirectory implements Disposable {
    * @throws PbsfsError `failed` where something stands there and is not to be replaced, or is a directory.
    */
   placeFor(name: Buffer, replaces: boolean): Place {
-    const found = this.find(name);
+    // In a directory of our own only a name that comes twice is there, and making it fails.
+    const found = this.isNew && !replaces ? undefined : this.find(name);
     if (found === undefined) return new Place(this.pathOf(name));
     if (found.isDirectory()) throw new PbsfsError('failed', 'a directory stands there already');
     if (!replaces) {

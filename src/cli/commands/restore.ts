@@ -29,7 +29,7 @@ interface RestoreCommandOptions extends ReadOptions {
 }
 
 /** Chunks that several files are read from at once, and those that the walk looks into ahead of them. */
-const defaultCacheChunks = 32;
+const defaultCacheChunks = 16;
 
 /** The command for the program. */
 export function createRestoreCommand(context: CommandContext): Command {
