@@ -1,6 +1,6 @@
 /**
  * The table of operations by opcode. What is not in it is answered ENOSYS, and the kernel then does
- * without: FLUSH and FSYNC (nothing to write), STATX, POLL, BMAP, locks.
+ * without: FSYNC (nothing to write), STATX, POLL, BMAP, locks. INIT, FORGET, INTERRUPT and FLUSH are the session's.
  */
 import { opcode } from '../wire/opcode.ts';
 import { opendir, readdir, readdirplus, releasedir } from './directory-operations.ts';

@@ -26,13 +26,20 @@ export type SessionOptions = Pick<
   'capacity' | 'logger' | 'mapAttributes' | 'mutableSeconds'
 >;
 
+/** A request that the kernel waits for. */
+interface InFlight {
+  readonly controller: AbortController;
+  /** The open file that is read; undefined for all else. */
+  readonly handle: number | undefined;
+}
+
 export class Session {
   /** Resolves when the kernel and we have agreed, so that the mount answers. */
   readonly started: Promise<void>;
   readonly #served: Served;
   readonly #send: SendReply;
   readonly #reportFailure: FailureLog;
-  readonly #inFlight = new Map<number, AbortController>();
+  readonly #inFlight = new Map<number, InFlight>();
   readonly #start: () => void;
 
   constructor(root: Directory, send: SendReply, options: SessionOptions) {
@@ -77,6 +84,9 @@ export class Session {
       case opcode.interrupt:
         this.#interrupt(request);
         break;
+      case opcode.flush:
+        this.#flush(request);
+        break;
       case opcode.destroy:
         this.#answer(request.unique, done);
         break;
@@ -87,7 +97,7 @@ export class Session {
 
   /** Stops what is in flight and closes what is open. */
   async end(): Promise<void> {
-    for (const controller of this.#inFlight.values()) controller.abort();
+    for (const { controller } of this.#inFlight.values()) controller.abort();
     this.#inFlight.clear();
     const files = this.#served.files.takeAll();
     const closed = await Promise.allSettled(files.map((file) => file[Symbol.asyncDispose]()));
@@ -105,7 +115,8 @@ export class Session {
       this.#refuse(unique, 'EINVAL');
     } else {
       const controller = new AbortController();
-      this.#inFlight.set(unique, controller);
+      const handle = request.opcode === opcode.read ? readU64(request.body, 0) : undefined;
+      this.#inFlight.set(unique, { controller, handle });
       void this.#perform(operation, request, controller.signal);
     }
   }
@@ -194,13 +205,28 @@ export class Session {
    */
   #interrupt({ unique, body }: Request): void {
     const victim = body.length < 8 ? 0 : readU64(body, 0);
-    const controller = this.#inFlight.get(victim);
-    if (controller === undefined) {
-      this.#refuse(unique, 'EAGAIN');
-    } else {
-      this.#inFlight.delete(victim);
-      controller.abort();
-      this.#refuse(victim, 'EINTR');
+    if (!this.#giveUp(victim)) this.#refuse(unique, 'EAGAIN');
+  }
+
+  /**
+   * 0 u64 handle. Somebody closed the file, or was killed. What the kernel reads ahead for it is never
+   * interrupted, so it ends here; who waits for the same pages makes the kernel ask for them again.
+   */
+  #flush({ unique, body }: Request): void {
+    const closed = body.length < 8 ? 0 : readU64(body, 0);
+    for (const [read, { handle }] of this.#inFlight) {
+      if (handle === closed) this.#giveUp(read);
     }
+    this.#answer(unique, done);
+  }
+
+  /** Answers a request that nobody shall wait for any more. False where it is not in flight. */
+  #giveUp(unique: number): boolean {
+    const known = this.#inFlight.get(unique);
+    if (known === undefined) return false;
+    this.#inFlight.delete(unique);
+    known.controller.abort();
+    this.#refuse(unique, 'EINTR');
+    return true;
   }
 }

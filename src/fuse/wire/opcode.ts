@@ -21,6 +21,7 @@ export const opcode = {
   getxattr: 22,
   listxattr: 23,
   removexattr: 24,
+  flush: 25,
   init: 26,
   opendir: 27,
   readdir: 28,
