@@ -1,7 +1,7 @@
 /** Restores a directory, or one entry, as one stream: to standard output, a pipe or a file. */
 import { statSync } from 'node:fs';
 import { PbsfsError } from '../errors.ts';
-import { toLocalError } from '../transfer/local-error.ts';
+import { locally, toLocalError } from '../transfer/local-error.ts';
 import { PipeTarget } from '../transfer/pipe-target.ts';
 import { PxarFormat } from '../transfer/pxar-format.ts';
 import type { TransferReport } from '../transfer/report.ts';
@@ -86,7 +86,7 @@ async function copyStored(
 /** A regular file that is there is only replaced where that is asked for; pipes and devices are written to. */
 async function openOutput({ target, existing }: RestoreJob): Promise<PipeTarget> {
   if (target === '-') return PipeTarget.standardOutput();
-  const found = statSync(target, { throwIfNoEntry: false });
+  const found = locally(target, () => statSync(target, { throwIfNoEntry: false }));
   if (found?.isDirectory()) {
     throw new PbsfsError('is-directory', 'is a directory', {
       context: { path: target },

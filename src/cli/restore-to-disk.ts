@@ -2,7 +2,7 @@
 import { mkdirSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { PbsfsError } from '../errors.ts';
-import { isDiskFull } from '../transfer/local-error.ts';
+import { isDiskFull, locally } from '../transfer/local-error.ts';
 import type { Progress } from '../transfer/report.ts';
 import type { RestoreOptions } from '../transfer/restore-run.ts';
 import { restoreNode, restoreTree } from '../transfer/restore-tree.ts';
@@ -33,15 +33,15 @@ export async function restoreToDisk(job: RestoreJob): Promise<void> {
 }
 
 /** An image or a blob: what a backup is made of, not a file that was backed up. */
-export function isStored(node: Node): node is ImageFile | BlobFile {
+function isStored(node: Node): node is ImageFile | BlobFile {
   return node instanceof ImageFile || node instanceof BlobFile;
 }
 
 /** As cp(1) has it: into a directory that is there under its own name, else under the name given. */
 function placeOf({ found, target }: RestoreJob): { directory: string; name: Buffer } {
   const own = found.path.at(-1) ?? Buffer.from(basename(target));
-  const isDirectory = statSync(target, { throwIfNoEntry: false })?.isDirectory() === true;
-  return isDirectory || target.endsWith('/')
+  const stats = locally(target, () => statSync(target, { throwIfNoEntry: false }));
+  return stats?.isDirectory() || target.endsWith('/')
     ? { directory: target, name: own }
     : { directory: dirname(target), name: Buffer.from(basename(target)) };
 }
@@ -53,7 +53,7 @@ async function restoreSnapshot(job: RestoreJob, snapshot: SnapshotDirectory): Pr
       hint: `name it, such as ${formatTreePath(job.found.path)}/root.pxar`,
     });
   }
-  mkdirSync(job.target, { recursive: true });
+  locally(job.target, () => mkdirSync(job.target, { recursive: true }));
   for (const { name } of await snapshot.list(job.signal)) {
     const path = [...job.found.path, name];
     const target = join(job.target, name.toString());

@@ -29,6 +29,15 @@ export function isDiskFull(error: unknown): boolean {
   return code === 'ENOSPC' || code === 'EDQUOT';
 }
 
+/** Runs what touches the disk; a failure names the path. */
+export function locally<T>(path: string, action: () => T): T {
+  try {
+    return action();
+  } catch (error) {
+    throw toLocalError(error).at({ path });
+  }
+}
+
 /** Whatever was thrown; a failed system call becomes `access-denied` or `failed`. */
 export function toLocalError(error: unknown): PbsfsError {
   const code = errnoCode(error);

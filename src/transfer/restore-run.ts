@@ -2,6 +2,7 @@
  * One restore: takes entries in the order of a walk and makes them. Directories are made as they come, everything
  * else by jobs that run behind, and each directory gets its metadata when all in it is complete.
  */
+import { setMaxListeners } from 'node:events';
 import type { File, Node } from '../tree/node.ts';
 import { formatTreePath } from '../tree/tree-path.ts';
 import { HardLinks } from './hard-links.ts';
@@ -60,6 +61,8 @@ export class RestoreRun {
       this.#abort.signal,
       ...(options.signal === undefined ? [] : [options.signal]),
     ]);
+    // One listener for each read on its way.
+    setMaxListeners(0, this.#signal);
     this.#metadata = new MetadataWriter(syscalls, report);
     this.#stack = [this.#track([], root, undefined)];
     this.#writer = new NodeWriter({
@@ -159,8 +162,13 @@ export class RestoreRun {
     directory: TargetDirectory | undefined,
     parent: RestoredDirectory | undefined,
   ): RestoredDirectory {
-    return new RestoredDirectory(directory, parent, ({ fd }, known) => {
+    return new RestoredDirectory(directory, parent, (finished, known) => {
+      const { fd } = finished;
       try {
+        if (known === undefined) {
+          finished.openUp();
+          return;
+        }
         this.#metadata.apply({ fd }, known);
         this.#metadata.end(fd, known.attributes);
       } catch (error) {

@@ -6,7 +6,7 @@
  * that was there is changed unless it is asked for, and a file that is damaged does not replace one that was there.
  */
 import type { Directory, Node } from '../tree/node.ts';
-import { toLocalError } from './local-error.ts';
+import { locally } from './local-error.ts';
 import { TransferReport } from './report.ts';
 import { type RestoreOptions, RestoreRun } from './restore-run.ts';
 import { type SelectedEntry, type Selection, selectEntries } from './selection.ts';
@@ -66,20 +66,17 @@ async function restoreEntries(
   try {
     for await (const entry of entries) {
       // Nothing selected, nothing made.
-      run ??= new RestoreRun(openTarget(target), report, syscalls, options);
+      run ??= new RestoreRun(
+        locally(target, () => TargetDirectory.openRoot(target)),
+        report,
+        syscalls,
+        options,
+      );
       await run.restore(entry);
     }
     await run?.end(again);
   } catch (error) {
     await run?.abandon(error);
     throw error;
-  }
-}
-
-function openTarget(target: string): TargetDirectory {
-  try {
-    return TargetDirectory.openRoot(target);
-  } catch (error) {
-    throw toLocalError(error).at({ path: target });
   }
 }

@@ -5,8 +5,8 @@
 import type { Metadata } from './metadata.ts';
 import type { TargetDirectory } from './target-directory.ts';
 
-/** Called once, before the directory is closed. */
-export type FinishDirectory = (directory: TargetDirectory, metadata: Metadata) => void;
+/** Called once, before the directory is closed. Without metadata it keeps what it has. */
+export type FinishDirectory = (directory: TargetDirectory, metadata: Metadata | undefined) => void;
 
 export class RestoredDirectory {
   /** Undefined where it could not be made: all below is left out. */
@@ -39,9 +39,7 @@ export class RestoredDirectory {
     this.#users--;
     if (this.#users > 0) return;
     try {
-      if (this.directory !== undefined && this.metadata !== undefined) {
-        this.#finish(this.directory, this.metadata);
-      }
+      if (this.directory !== undefined) this.#finish(this.directory, this.metadata);
     } finally {
       this.directory?.[Symbol.dispose]();
       this.#parent?.release();

@@ -3,6 +3,7 @@
  * files read while the ones before them are written. What fails is reported: an entry that cannot be opened is left
  * out, damaged ranges of a file become zeros, since its size has been announced.
  */
+import { setMaxListeners } from 'node:events';
 import { formatError, isPbsfsError, PbsfsError, toPbsfsError } from '../errors.ts';
 import type { Directory, Node } from '../tree/node.ts';
 import { HardLinks } from './hard-links.ts';
@@ -67,6 +68,8 @@ class StreamRun {
     this.#format = format;
     this.#options = options;
     this.#signal = options.signal ?? new AbortController().signal;
+    // One listener for each read on its way.
+    setMaxListeners(0, this.#signal);
   }
 
   async run(entries: AsyncIterable<SelectedEntry>): Promise<void> {

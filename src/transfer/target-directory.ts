@@ -12,6 +12,7 @@ import {
   closeSync,
   constants,
   existsSync,
+  fchmodSync,
   lstatSync,
   mkdirSync,
   openSync,
@@ -20,11 +21,13 @@ import {
   statSync,
   unlinkSync,
 } from 'node:fs';
+import { dirname } from 'node:path';
 import { PbsfsError } from '../errors.ts';
 import { errnoCode } from './local-error.ts';
 
 /** Only us, until its own mode is set when it is complete. */
 const unfinishedMode = 0o700;
+const usualMode = 0o777;
 const openFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const procDescriptors = '/proc/self/fd';
 const hasProc = existsSync(procDescriptors);
@@ -34,6 +37,8 @@ export class TargetDirectory implements Disposable {
   /** Nothing was in it: it was made for this restore, or found empty. */
   readonly isNew: boolean;
   readonly #base: Buffer;
+  /** Still has the permissions that keep others out. */
+  #isClosed = false;
 
   private constructor(fd: number, path: Buffer, isNew: boolean) {
     this.fd = fd;
@@ -43,11 +48,24 @@ export class TargetDirectory implements Disposable {
 
   /** Opens the directory that the user named, made with its parents where it is missing. */
   static openRoot(path: string): TargetDirectory {
-    const made = mkdirSync(path, { recursive: true, mode: unfinishedMode });
-    if (!statSync(path).isDirectory()) throw new PbsfsError('not-directory', 'is not a directory');
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (found?.isDirectory() === false) {
+      throw new PbsfsError('not-directory', 'is not a directory');
+    }
+    if (found === undefined) {
+      mkdirSync(dirname(path), { recursive: true });
+      mkdirSync(path, unfinishedMode);
+    }
     const fd = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
-    const isNew = made !== undefined || readdirSync(path).length === 0;
-    return new TargetDirectory(fd, Buffer.from(path), isNew);
+    const isNew = found === undefined || readdirSync(path).length === 0;
+    const root = new TargetDirectory(fd, Buffer.from(path), isNew);
+    root.#isClosed = found === undefined;
+    return root;
+  }
+
+  /** Gives a root that was made here the usual permissions, where it gets none of its own. */
+  openUp(): void {
+    if (this.#isClosed) fchmodSync(this.fd, usualMode & ~process.umask());
   }
 
   /** Path of a child for a system call that does not follow its last name. */

@@ -14,11 +14,12 @@ import { tmpdir } from 'node:os';
 import { test } from 'node:test';
 import { isPbsfsError } from '../../src/errors.ts';
 import { parsePathPattern } from '../../src/transfer/path-pattern.ts';
-import type { TransferReport } from '../../src/transfer/report.ts';
-import type { RestoreOptions } from '../../src/transfer/restore-run.ts';
+import { TransferReport } from '../../src/transfer/report.ts';
+import { type RestoreOptions, RestoreRun } from '../../src/transfer/restore-run.ts';
 import { restoreNode, restoreTree } from '../../src/transfer/restore-tree.ts';
 import type { Selection } from '../../src/transfer/selection.ts';
-import type { Directory } from '../../src/tree/node.ts';
+import { TargetDirectory } from '../../src/transfer/target-directory.ts';
+import type { Directory, Node } from '../../src/tree/node.ts';
 import { directory, file, type MemoryOptions, special, symlink } from './support/node-tree.ts';
 import { temporaryDirectory } from './support/temporary-directory.ts';
 
@@ -342,6 +343,43 @@ test('leading components are stripped, and what has no more is left out', async 
   assert.deepEqual(failuresOf(report), []);
   const found = readdirSync(temporary.join('t'), { recursive: true });
   assert.deepEqual(found.toSorted(), ['d', 'd/y', 'd/z', 'x']);
+});
+
+test('a target that is made and gets no metadata is as open as mkdir(1) makes it', async () => {
+  using temporary = temporaryDirectory();
+  const root = directory({ d: directory({ x: file('x') }) }, { mode: 0o700 });
+  await restore(root, temporary.join('a/b'), { stripComponents: 1 });
+  const usual = 0o777 & ~process.umask();
+  assert.equal(statSync(temporary.join('a')).mode & 0o777, usual);
+  assert.equal(statSync(temporary.join('a/b')).mode & 0o777, usual);
+});
+
+test('without koffi all is restored that Node can do, and the rest is counted', async () => {
+  using temporary = temporaryDirectory();
+  const report = new TransferReport();
+  const run = new RestoreRun(TargetDirectory.openRoot(temporary.path), report, undefined, {
+    existing: 'refuse',
+  });
+  const entries: [string, Node][] = [
+    ['f', file('content', { mode: 0o640, xattrs: { 'user.a': '1', 'security.capability': '2' } })],
+    ['l', symlink('f')],
+    ['p', special('fifo')],
+  ];
+  for (const [name, node] of entries) {
+    const path = [Buffer.from(name)];
+    await run.restore({ path, target: path, node });
+  }
+  await run.end(async function* () {});
+  assert.deepEqual(failuresOf(report), []);
+  assert.deepEqual(Object.fromEntries(report.losses), {
+    'extended attributes user.* (the package koffi is missing)': 1,
+    'file capabilities (the package koffi is missing)': 1,
+    'exact times (the package koffi is missing)': 2,
+    'device nodes, fifos and sockets (the package koffi is missing)': 1,
+  });
+  assert.deepEqual(readdirSync(temporary.path), ['f', 'l']);
+  const { mode, mtimeMs } = statSync(temporary.join('f'));
+  assert.deepEqual([mode, Math.floor(mtimeMs)], [0o100640, 1_700_000_000_123]);
 });
 
 test('a depth of 4,096 directories is no problem', async () => {
