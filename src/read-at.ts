@@ -16,6 +16,27 @@ export interface ReadAt {
    * @throws PbsfsError `corrupt`, `chunk-missing`, `key-missing`, `unreachable`, `timeout`, `aborted`, …
    */
   read(offset: number, length: number, signal?: AbortSignal): Promise<readonly Uint8Array[]>;
+  /** The same for one who uses the bytes at once and gives them back. Use the function `borrow`. */
+  borrow?(offset: number, length: number, signal?: AbortSignal): Promise<Loan>;
+}
+
+/** Bytes that must not be looked at any more once this is disposed: their memory may be freed then. */
+export interface Loan extends Disposable {
+  readonly slices: readonly Uint8Array[];
+}
+
+/**
+ * Reads for one who is soon done with the bytes, where the source lends them: what is given back needs no
+ * garbage collection.
+ */
+export async function borrow(
+  source: ReadAt,
+  offset: number,
+  length: number,
+  signal?: AbortSignal,
+): Promise<Loan> {
+  if (source.borrow !== undefined) return await source.borrow(offset, length, signal);
+  return { slices: await source.read(offset, length, signal), [Symbol.dispose]: () => {} };
 }
 
 /** A file opened for reading, with the map of its empty regions. */

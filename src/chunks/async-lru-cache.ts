@@ -13,6 +13,8 @@ export interface AsyncLruCacheOptions<V> {
   /** Bound of all values together, 1 or more. */
   readonly maxBytes: number;
   readonly sizeOf: (value: V) => number;
+  /** Told of each value that leaves the cache. */
+  readonly onEvict?: (value: V) => void;
 }
 
 /** Gives the value of a key. The signal fires when nobody waits for it any more. */
@@ -29,7 +31,7 @@ export class AsyncLruCache<V extends object> {
   readonly #flights = new Map<string, Flight<V>>();
 
   /** @throws PbsfsError `usage` */
-  constructor({ maxBytes, sizeOf }: AsyncLruCacheOptions<V>) {
+  constructor({ maxBytes, sizeOf, onEvict }: AsyncLruCacheOptions<V>) {
     if (!Number.isSafeInteger(maxBytes) || maxBytes < 1) {
       throw new PbsfsError('usage', `cache is bounded to ${maxBytes} bytes, at least 1 is needed`);
     }
@@ -37,6 +39,7 @@ export class AsyncLruCache<V extends object> {
       maxSize: maxBytes,
       // A value above the bound counts as the bound: it is kept, alone, so there is always room for one.
       sizeCalculation: (value) => Math.min(Math.max(sizeOf(value), 1), maxBytes),
+      ...(onEvict === undefined ? {} : { dispose: onEvict }),
     });
   }
 

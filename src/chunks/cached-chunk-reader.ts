@@ -3,16 +3,16 @@
  *
  *   read(offset, length) → chunks that hold the range → known zeros, or cache, or in flight, or fetched
  *
- * `chunk(i)` is the seam for what runs ahead of a reader: it asks for chunks by position and answers reads
- * with `readChunkRange`.
+ * `isPresent(i)` and `bring(i)` are the seam for what runs ahead of a reader.
  */
 import { throwIfAborted } from '../abort.ts';
 import { type ErrorContext, toPbsfsError } from '../errors.ts';
 import type { ChunkIndex } from '../formats/chunk-index.ts';
 import { FixedIndex } from '../formats/fixed-index.ts';
-import type { SparseReadAt } from '../read-at.ts';
+import type { Loan, SparseReadAt } from '../read-at.ts';
 import type { ChunkCache } from './chunk-cache.ts';
 import type { ChunkFetcher } from './chunk-fetcher.ts';
+import type { ChunkMemory } from './chunk-memory.ts';
 import { checkOffset, readChunkRange } from './chunk-range.ts';
 import { HoleMap } from './hole-map.ts';
 import { zeroBytes } from './zero-chunks.ts';
@@ -64,11 +64,46 @@ export class CachedChunkReader implements SparseReadAt {
     return readChunkRange(this.index, offset, length, (i) => this.chunk(i, signal));
   }
 
+  async borrow(offset: number, length: number, signal?: AbortSignal): Promise<Loan> {
+    throwIfAborted(signal);
+    const borrowed: ChunkMemory[] = [];
+    let isOver = false;
+    const giveBack = (): void => {
+      isOver = true;
+      for (const chunk of borrowed.splice(0)) chunk.giveBack();
+    };
+    const borrowChunk = async (i: number): Promise<Buffer> => {
+      const chunk = await this.#chunk(i, signal);
+      if (Buffer.isBuffer(chunk)) return chunk;
+      // Another chunk of the range has failed meanwhile.
+      if (isOver) return Buffer.alloc(0);
+      borrowed.push(chunk);
+      return chunk.borrow();
+    };
+    try {
+      const slices = await readChunkRange(this.index, offset, length, borrowChunk);
+      return { slices, [Symbol.dispose]: giveBack };
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
+  }
+
   /**
    * Chunk `i` of the index, whole and verified.
    * @throws PbsfsError `corrupt`, `chunk-missing`, … with snapshot, archive, range and digest.
    */
   async chunk(i: number, signal?: AbortSignal): Promise<Buffer> {
+    const chunk = await this.#chunk(i, signal);
+    return Buffer.isBuffer(chunk) ? chunk : chunk.take();
+  }
+
+  /** Has chunk `i` in the cache when it resolves. @throws PbsfsError as `chunk` */
+  async bring(i: number, signal?: AbortSignal): Promise<void> {
+    await this.#chunk(i, signal);
+  }
+
+  async #chunk(i: number, signal: AbortSignal | undefined): Promise<ChunkMemory | Buffer> {
     const offset = this.index.chunkStart(i);
     const length = this.index.chunkEnd(i) - offset;
     if (this.#holes.isZero(i)) return zeroBytes(length);

@@ -5,6 +5,7 @@
  */
 import { PbsfsError } from '../errors.ts';
 import { AsyncLruCache, type Load } from './async-lru-cache.ts';
+import { ChunkMemory } from './chunk-memory.ts';
 
 /** Bytes that one chunk of the capacity stands for: the chunk size of images. */
 const capacityUnit = 4 * 1024 * 1024;
@@ -19,7 +20,7 @@ export interface ChunkCacheOptions {
 export class ChunkCache {
   /** Bound of all chunks together. */
   readonly maxBytes: number;
-  readonly #chunks: AsyncLruCache<Buffer>;
+  readonly #chunks: AsyncLruCache<ChunkMemory>;
   readonly #lingerMs: number;
   #leases = 0;
   #drop: NodeJS.Timeout | undefined;
@@ -34,12 +35,14 @@ export class ChunkCache {
     this.#chunks = new AsyncLruCache({
       maxBytes: this.maxBytes,
       sizeOf: (chunk) => chunk.length,
+      onEvict: (chunk) => chunk.evict(),
     });
   }
 
-  /** See `AsyncLruCache.get`. */
-  get(key: string, load: Load<Buffer>, signal?: AbortSignal): Promise<Buffer> {
-    return this.#chunks.get(key, load, signal);
+  /** See `AsyncLruCache.get`. The caller takes or borrows the bytes at once, or leaves them alone. */
+  get(key: string, load: Load<Buffer>, signal?: AbortSignal): Promise<ChunkMemory> {
+    const loadMemory = async (loadSignal: AbortSignal) => new ChunkMemory(await load(loadSignal));
+    return this.#chunks.get(key, loadMemory, signal);
   }
 
   /** Whether the chunk is here or on its way. */

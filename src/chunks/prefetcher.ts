@@ -68,7 +68,7 @@ export class Prefetcher implements Disposable {
 
   #bring(i: number): void {
     if (this.#reader.isPresent(i)) return;
-    this.#reader.chunk(i, this.#closed.signal).catch(() => {});
+    this.#reader.bring(i, this.#closed.signal).catch(() => {});
   }
 
   #count(running: number): void {

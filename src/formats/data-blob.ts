@@ -193,8 +193,9 @@ function runZstd(frame: Buffer, options: ZstdOptions): Promise<ZstdResult> {
 
 function zstdOptions(maxLength: number): ZstdOptions {
   return {
-    // One buffer of the right size for a chunk; steps for a blob, whose size is only bounded.
-    chunkSize: maxLength <= maxChunkSize ? Math.max(maxLength, minStep) : defaultStep,
+    // One buffer for a chunk, a byte too large: once it is full, zlib takes a second one. Steps for a blob,
+    // whose size is only bounded.
+    chunkSize: maxLength <= maxChunkSize ? Math.max(maxLength + 1, minStep) : defaultStep,
     maxOutputLength: Math.max(maxLength, 1), // zlib refuses 0
   };
 }

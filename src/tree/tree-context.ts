@@ -20,7 +20,7 @@ import { catalogName } from '../formats/archive-name.ts';
 import type { CryptMode } from '../formats/manifest.ts';
 import { formatSnapshot, type Namespace, type SnapshotId } from '../formats/snapshot-path.ts';
 import type { Logger } from '../log.ts';
-import type { ReadAt, SparseReadAt } from '../read-at.ts';
+import { borrow, type ReadAt, type SparseReadAt } from '../read-at.ts';
 import type { Repository } from '../repository/repository.ts';
 import { Semaphore } from '../semaphore.ts';
 
@@ -176,6 +176,11 @@ export class TreeContext implements AsyncDisposable {
         const slices = source.read(offset, length, readSignal);
         prefetcher.onRead(offset, length);
         return slices;
+      },
+      borrow: (offset, length, readSignal) => {
+        const loan = borrow(source, offset, length, readSignal);
+        prefetcher.onRead(offset, length);
+        return loan;
       },
       nextData: (offset) => source.nextData(offset),
       nextHole: (offset) => source.nextHole(offset),

@@ -3,7 +3,9 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { AsyncLruCache } from '../../src/chunks/async-lru-cache.ts';
 import { CachedChunkReader } from '../../src/chunks/cached-chunk-reader.ts';
+import type { ChunkCache } from '../../src/chunks/chunk-cache.ts';
 import { ChunkFetcher } from '../../src/chunks/chunk-fetcher.ts';
+import { ChunkMemory } from '../../src/chunks/chunk-memory.ts';
 import { readChunkRange } from '../../src/chunks/chunk-range.ts';
 import { SeekableChunkReader } from '../../src/chunks/seekable-chunk-reader.ts';
 import { isPbsfsError } from '../../src/errors.ts';
@@ -71,7 +73,12 @@ function readerOf(from: MemoryArchive, isEncrypted: boolean, maxBytes: number): 
   const limiter = new Semaphore(4);
   const fetcher = new ChunkFetcher({ reader: from.reader, cryptMode, crypt, limiter });
   // Of any size, also far below a chunk.
-  const cache = new AsyncLruCache<Buffer>({ maxBytes, sizeOf: (chunk) => chunk.length });
+  const chunks = new AsyncLruCache<ChunkMemory>({ maxBytes, sizeOf: (chunk) => chunk.length });
+  const cache: Pick<ChunkCache, 'get' | 'has'> = {
+    get: (key, load, signal) =>
+      chunks.get(key, async (loadSignal) => new ChunkMemory(await load(loadSignal)), signal),
+    has: (key) => chunks.has(key),
+  };
   return new CachedChunkReader({ index: from.index, fetcher, cache });
 }
 

@@ -9,6 +9,7 @@
  * Source: `linux/fuse.h`; for holes lseek(2).
  */
 import { PbsfsError } from '../../errors.ts';
+import { borrow } from '../../read-at.ts';
 import type { OpenFile } from '../../tree/node.ts';
 import { maxReadSize } from '../wire/init.ts';
 import { encodeOffset, encodeOpen, keepCache } from '../wire/reply.ts';
@@ -53,9 +54,13 @@ export async function read(served: Served, request: Request, signal: AbortSignal
   if (file === undefined) return 'EBADF';
   if (size > maxReadSize) return 'EINVAL';
   if (offset >= file.size) return done;
-  const slices = await file.read(offset, size, signal);
+  const loan = await borrow(file, offset, size, signal);
+  const { slices } = loan;
   checkLength(slices, file, offset, size);
-  return { body: slices.length > maxSlices ? [Buffer.concat(slices)] : slices };
+  return {
+    body: slices.length > maxSlices ? [Buffer.concat(slices)] : slices,
+    release: () => loan[Symbol.dispose](),
+  };
 }
 
 /** The kernel takes a short reply for the end of the file and shows zeros behind it. */

@@ -33,6 +33,8 @@ export interface Reply {
   readonly body: readonly Uint8Array[];
   /** Takes back what the reply hands out, when nobody waits for it any more. */
   readonly undo?: () => void | Promise<void>;
+  /** Gives back what the body was made of, once it is written or given up. */
+  readonly release?: () => void;
 }
 
 /** A reply, or the errno of an ordinary outcome. */

@@ -133,8 +133,10 @@ export class Session {
     const awaited = this.#inFlight.delete(unique);
     if (typeof answer === 'string') {
       if (awaited) this.#refuse(unique, answer);
-    } else if (!awaited || !this.#answer(unique, answer)) {
-      await this.#undo(operation, answer);
+    } else {
+      const isTaken = awaited && this.#answer(unique, answer);
+      answer.release?.();
+      if (!isTaken) await this.#undo(operation, answer);
     }
   }
 
