@@ -12,35 +12,15 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { test } from 'node:test';
-import { isPbsfsError } from '../../src/errors.ts';
-import { parsePathPattern } from '../../src/transfer/path-pattern.ts';
+import { isPbsfsError, PbsfsError } from '../../src/errors.ts';
 import { TransferReport } from '../../src/transfer/report.ts';
-import { type RestoreOptions, RestoreRun } from '../../src/transfer/restore-run.ts';
-import { restoreNode, restoreTree } from '../../src/transfer/restore-tree.ts';
-import type { Selection } from '../../src/transfer/selection.ts';
+import { RestoreRun } from '../../src/transfer/restore-run.ts';
+import { restoreNode } from '../../src/transfer/restore-tree.ts';
 import { TargetDirectory } from '../../src/transfer/target-directory.ts';
 import type { Directory, Node } from '../../src/tree/node.ts';
 import { directory, file, type MemoryOptions, special, symlink } from './support/node-tree.ts';
+import { failuresOf, restore } from './support/restore.ts';
 import { temporaryDirectory } from './support/temporary-directory.ts';
-
-async function restore(
-  root: Directory,
-  target: string,
-  options: Partial<RestoreOptions & Selection> = {},
-): Promise<TransferReport> {
-  const { patterns = [], stripComponents = 0, ...rest } = options;
-  return await restoreTree(
-    root,
-    target,
-    { patterns, stripComponents },
-    { existing: 'refuse', ...rest },
-  );
-}
-
-/** `path: message` of each failure. */
-function failuresOf(report: TransferReport): string[] {
-  return report.failures.map(({ path, error }) => `${path.join('/')}: ${error.message}`);
-}
 
 test('contents, modes, times to the nanosecond and links come back', async () => {
   using temporary = temporaryDirectory();
@@ -73,82 +53,6 @@ test('names are bytes', async () => {
   assert.deepEqual(found.toSorted(Buffer.compare), names.toSorted(Buffer.compare));
 });
 
-test('names that lead elsewhere are refused, and all else is restored', async () => {
-  using temporary = temporaryDirectory();
-  const names = ['', '.', '..', 'a/b', '/etc', '../out', 'nul\0'];
-  const evil = names.map((name) => [name, file('evil')] as const);
-  const root = directory([
-    ...evil,
-    ['..', directory({ out: file('evil') })],
-    ['good', file('good')],
-  ]);
-  const report = await restore(root, temporary.join('t'));
-  assert.equal(report.failures.length, names.length + 1);
-  assert.equal(report.worst?.code, 'corrupt');
-  assert.deepEqual(readdirSync(temporary.join('t')), ['good']);
-  assert.deepEqual(readdirSync(temporary.path), ['t']);
-});
-
-test('a link in the archive is not followed by what comes after it', async () => {
-  using temporary = temporaryDirectory();
-  mkdirSync(temporary.join('outside'));
-  const root = directory([
-    ['d', symlink('../outside')],
-    ['d', directory({ f: file('evil'), sub: directory({ g: file('evil') }) })],
-    ['l', symlink(temporary.join('outside/new'))],
-    ['l', file('evil')],
-  ]);
-  for (const existing of ['refuse', 'replace', 'resume'] as const) {
-    const report = await restore(root, temporary.join(existing), { existing });
-    assert.equal(report.failures.length, existing === 'refuse' ? 2 : 0);
-    assert.deepEqual(readdirSync(temporary.join('outside')), []);
-  }
-  assert.equal(readFileSync(temporary.join('replace/d/f'), 'utf8'), 'evil');
-  assert.equal(lstatSync(temporary.join('replace/l')).isFile(), true);
-});
-
-test('a directory that is swapped for a link midway does not lead out of the target', async () => {
-  using temporary = temporaryDirectory();
-  const target = temporary.join('target');
-  mkdirSync(temporary.join('outside'));
-  const swap = async (path: string): Promise<void> => {
-    const { renameSync } = await import('node:fs');
-    renameSync(`${target}/${path}`, temporary.join('moved'));
-    symlinkSync(temporary.join('outside'), `${target}/${path}`);
-  };
-  const inner = directory({ g: file('g'), deeper: directory({ h: file('h') }) });
-  const sub: Directory = {
-    ...inner,
-    list: async () => {
-      await swap('d');
-      return await inner.list();
-    },
-  };
-  const root = directory({ d: directory({ a: file('a'), sub, z: file('z') }) });
-  assert.deepEqual(failuresOf(await restore(root, target)), []);
-  assert.deepEqual(readdirSync(temporary.join('outside')), []);
-  assert.deepEqual(readdirSync(temporary.join('moved')), ['a', 'sub', 'z']);
-  assert.deepEqual(readdirSync(temporary.join('moved/sub')), ['deeper', 'g']);
-});
-
-test('a link that appears where a directory is about to be made is not entered', async () => {
-  using temporary = temporaryDirectory();
-  const target = temporary.join('target');
-  mkdirSync(temporary.join('outside'));
-  const sub = directory({ f: file('evil') });
-  const late: Directory = {
-    ...sub,
-    attributes: async () => {
-      symlinkSync(temporary.join('outside'), `${target}/sub`);
-      return await sub.attributes();
-    },
-  };
-  const report = await restore(directory({ sub: late, z: file('z') }), target);
-  assert.equal(report.failures.length, 1);
-  assert.deepEqual(readdirSync(temporary.join('outside')), []);
-  assert.equal(readFileSync(`${target}/z`, 'utf8'), 'z');
-});
-
 test('hard links become links, to nothing but what was restored', async () => {
   using temporary = temporaryDirectory();
   const shared = { ino: 77, nlink: 3 };
@@ -164,37 +68,6 @@ test('hard links become links, to nothing but what was restored', async () => {
   assert.equal(statSync(temporary.join('first')).nlink, 3);
   // The same number with another size is another file.
   assert.equal(readFileSync(temporary.join('other'), 'utf8'), 'another');
-});
-
-test('of hard links whose first name is left out, the next one is the file', async () => {
-  using temporary = temporaryDirectory();
-  const shared = { ino: 78, nlink: 3 };
-  const root = directory({
-    a: file('same', shared),
-    d: directory({ b: file('same', shared), c: file('same', shared) }),
-  });
-  await restore(root, temporary.path, { patterns: [parsePathPattern('/d')] });
-  assert.deepEqual(readdirSync(temporary.path), ['d']);
-  assert.equal(statSync(temporary.join('d/b')).ino, statSync(temporary.join('d/c')).ino);
-  assert.equal(readFileSync(temporary.join('d/c'), 'utf8'), 'same');
-});
-
-test('a hard link is not made to what has taken the place of its first name', async () => {
-  using temporary = temporaryDirectory();
-  writeFileSync(temporary.join('secret'), 'secret');
-  const target = temporary.join('target');
-  const shared = { ino: 79, nlink: 2 };
-  const swapped = file('x', {
-    onRead: async () => {
-      const { linkSync, unlinkSync } = await import('node:fs');
-      unlinkSync(`${target}/first`);
-      linkSync(temporary.join('secret'), `${target}/first`);
-    },
-  });
-  const root = directory({ first: file('same', shared), swapped, z: file('same', shared) });
-  const report = await restore(root, target, { jobs: 1 });
-  assert.deepEqual(failuresOf(report), ['z: its first name was taken away']);
-  assert.deepEqual(readdirSync(target), ['first', 'swapped']);
 });
 
 test('zeros become holes', async () => {
@@ -293,58 +166,6 @@ test('resuming reads only what was not restored', async () => {
   assert.deepEqual(readdirSync(temporary.path), ['a', 'b', 'h1', 'h2', 'l']);
 });
 
-test('patterns select, with the directories on the way', async () => {
-  using temporary = temporaryDirectory();
-  const root = directory({
-    etc: directory(
-      { 'a.conf': file('a'), 'b.txt': file('b'), sub: directory({ 'c.conf': file('c') }) },
-      { mode: 0o711 },
-    ),
-    usr: directory({ x: file('x') }),
-  });
-  const patterns = ['*.conf', '!/etc/sub/*'].map(parsePathPattern);
-  await restore(root, temporary.join('t'), { patterns });
-  const found = readdirSync(temporary.join('t'), { recursive: true });
-  assert.deepEqual(found, ['etc', 'etc/a.conf']);
-  assert.equal(statSync(temporary.join('t/etc')).mode & 0o777, 0o711);
-});
-
-test('a directory that is selected brings all below it, and exclusions alone start from all', async () => {
-  using temporary = temporaryDirectory();
-  const root = directory({
-    d: directory({ a: file('a'), e: directory({}), skip: file('s') }),
-    f: file('f'),
-  });
-  const listed = async (...texts: string[]): Promise<unknown> => {
-    const target = temporary.join(texts.join('').replaceAll('/', '_'));
-    await restore(root, target, { patterns: texts.map(parsePathPattern) });
-    return readdirSync(target, { recursive: true });
-  };
-  assert.deepEqual(await listed('d/', '!skip'), ['d', 'd/a', 'd/e']);
-  assert.deepEqual(await listed('!d'), ['f']);
-});
-
-test('nothing selected makes nothing', async () => {
-  using temporary = temporaryDirectory();
-  const patterns = [parsePathPattern('none')];
-  const report = await restore(directory({ a: file('a') }), temporary.join('t'), { patterns });
-  assert.equal(report.entries, 0);
-  assert.deepEqual(readdirSync(temporary.path), []);
-});
-
-test('leading components are stripped, and what has no more is left out', async () => {
-  using temporary = temporaryDirectory();
-  const root = directory({
-    a: directory({ x: file('x'), d: directory({ y: file('y') }) }),
-    b: directory({ d: directory({ z: file('z') }) }),
-    top: file('top'),
-  });
-  const report = await restore(root, temporary.join('t'), { stripComponents: 1 });
-  assert.deepEqual(failuresOf(report), []);
-  const found = readdirSync(temporary.join('t'), { recursive: true });
-  assert.deepEqual(found.toSorted(), ['d', 'd/y', 'd/z', 'x']);
-});
-
 test('a target that is made and gets no metadata is as open as mkdir(1) makes it', async () => {
   using temporary = temporaryDirectory();
   const root = directory({ d: directory({ x: file('x') }) }, { mode: 0o700 });
@@ -394,7 +215,6 @@ test('a depth of 4,096 directories is no problem', async () => {
 
 test('a directory that cannot be listed is named, and the rest is restored', async () => {
   using temporary = temporaryDirectory();
-  const { PbsfsError } = await import('../../src/errors.ts');
   const broken: Directory = {
     ...directory({}),
     list: async () => {
@@ -408,7 +228,6 @@ test('a directory that cannot be listed is named, and the rest is restored', asy
 
 test('an unreachable repository ends the restore', async () => {
   using temporary = temporaryDirectory();
-  const { PbsfsError } = await import('../../src/errors.ts');
   const gone = file('x', {
     onRead: () => {
       throw new PbsfsError('unreachable', 'connection refused');
