@@ -6,6 +6,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, fstatSync } from 'node:fs';
 import * as os from 'node:os';
 import { fileURLToPath } from 'node:url';
+import * as v8 from 'node:v8';
 
 const neededMajor = 24;
 const ownNode = fileURLToPath(new URL('../node_modules/node/bin/node', import.meta.url));
@@ -58,6 +59,9 @@ function handOver(node) {
 }
 
 async function start() {
+  // A process that ends while this compiler works in the background and wants memory waits for ever
+  // (nodejs/node#54918; seen after a long read). Nothing here gains by it.
+  v8.setFlagsFromString('--no-maglev');
   process.env.UV_THREADPOOL_SIZE ??= String(os.availableParallelism() + 4);
   if (process.env.PBSFS_RELAYED === '1' && process.connected) {
     delete process.env.PBSFS_RELAYED;
