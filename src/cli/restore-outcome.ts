@@ -16,7 +16,7 @@ export function printOutcome(
 ): void {
   const { failures, losses, worst, entries, bytes } = report;
   if (losses.size > 0) {
-    const list = [...losses].map(([what, count]) => `${what} (${count})`).join(', ');
+    const list = [...losses].map(([what, count]) => `${count} × ${what}`).join(', ');
     logger('warn', `left out: ${list}${rootHint(losses)}`);
   }
   for (const { path, error } of failures) printFailure('restore', atPlace(error, path));
