@@ -6,7 +6,7 @@
  *   no answer, listed before     the last listing, at once as long as this lasts; asked again in the background
  *   no answer, never listed      the failure
  */
-import { unlessAborted } from '../abort.ts';
+import { throwIfAborted, unlessAborted } from '../abort.ts';
 import { isPbsfsError } from '../errors.ts';
 import { formatGroup, formatNamespace, formatSnapshot } from '../formats/snapshot-path.ts';
 import type { Logger } from '../log.ts';
@@ -77,6 +77,7 @@ class LastAnswers {
       return answer;
     };
     return async (argument, signal) => {
+      throwIfAborted(signal);
       const key = keyOf(argument);
       const answer = asked.get(key) ?? start(argument, key);
       const known = answers.get(key);

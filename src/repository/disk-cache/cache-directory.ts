@@ -10,6 +10,7 @@
  * Source of the tag: the Cache Directory Tagging Specification (bford.info/cachedir).
  */
 import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { PbsfsError } from '../../errors.ts';
@@ -28,7 +29,7 @@ const temporaryPattern = /\.[0-9a-f-]{36}\.tmp$/;
  * @throws PbsfsError `usage` where it holds something else; Node's errors where it cannot be made or looked into.
  */
 export async function prepareCacheDirectory(directory: string): Promise<void> {
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await makeDirectory(directory);
   if (await isTagged(directory)) return;
   const names = await readdir(directory);
   if (!names.every((name) => temporaryPattern.test(name))) {
@@ -38,6 +39,19 @@ export async function prepareCacheDirectory(directory: string): Promise<void> {
     });
   }
   await writeWhole(join(directory, tagName), Buffer.from(tagText));
+}
+
+/** With those above it. Node's own `recursive` never returns where a filesystem answers ENOENT, as /proc does. */
+async function makeDirectory(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    if (isErrno(error, 'EEXIST')) return;
+    const parent = dirname(path);
+    if (!isErrno(error, 'ENOENT') || existsSync(parent)) throw error;
+    await makeDirectory(parent);
+    await makeDirectory(path);
+  }
 }
 
 async function isTagged(directory: string): Promise<boolean> {
@@ -61,7 +75,7 @@ export async function writeChunkFile(path: string, raw: Uint8Array): Promise<voi
   } catch (error) {
     if (!isErrno(error, 'ENOENT')) throw error;
     await prepareCacheDirectory(dirname(dirname(path)));
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await makeDirectory(dirname(path));
     await writeWhole(path, raw);
   }
 }

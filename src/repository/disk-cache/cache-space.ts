@@ -1,24 +1,25 @@
 /**
  * Keeps a cache directory within its bound, whoever else writes into it.
  *
- *   add(bytes) ── within the allowance? ── yes ── write
- *                                          no ─── count the directory, remove what was used longest ago,
- *                                                 take a new allowance
+ *   add(bytes) ── there is room ── write
+ *              ── there is none ── remove what was used longest ago, then write
  *
  * The directory itself is the only record: sizes are counted, the mtime of a file is when it was last used. There is
- * no index to be torn by a kill and no lock to be left behind. The allowance is what may be written before counting
- * again: half of what is free, and at most a sixteenth of the bound. So two mounts keep it together, and each
- * further one can pass it by that sixteenth until somebody counts.
+ * no index to be torn by a kill and no lock to be left behind. It is counted again before a 32nd of the bound is
+ * written, so by a sixteenth at most each further mount on the directory can pass the bound meanwhile.
  */
-import { unlink } from 'node:fs/promises';
+import { lstat, unlink } from 'node:fs/promises';
 import { unlessAborted } from '../../abort.ts';
 import { isPbsfsError } from '../../errors.ts';
 import { type CacheFile, isErrno, listCacheFiles } from './cache-directory.ts';
 
-/** Part of the bound that is written before counting again, and that is made free at once. */
-const step = 1 / 16;
-/** A count of more than 20,000 files or so takes longer: what comes meanwhile is not kept. */
+/** Part of the bound that is written between two counts. */
+const step = 1 / 32;
+/** Some 20,000 files are counted in this time. Where it takes longer, what comes meanwhile is not kept. */
 const patienceMs = 1000;
+/** Part of the files that is set apart for removal: more than comes before the next count. */
+const oldestPart = 1 / 16;
+const minOldest = 16;
 /** Nobody writes one chunk for so long: its writer was killed. */
 const leftBehindMs = 3_600_000;
 
@@ -31,13 +32,14 @@ interface Count {
 export class CacheSpace {
   readonly #directory: string;
   readonly #maxBytes: number;
-  #allowance = 0;
-  /** What the last count allowed. */
-  #granted = 0;
-  /** Let in and not yet written. */
-  #pending = 0;
+  /** What may still be written; below zero where others wrote more. */
+  #free = 0;
   /** Let in since the last count began. */
   #sinceCount = 0;
+  /** Let in and not yet written. */
+  #pending = 0;
+  /** What can be removed, that used longest ago at the end. */
+  #oldest: CacheFile[] = [];
   #count: Count | undefined;
   #isClosed = false;
 
@@ -51,8 +53,7 @@ export class CacheSpace {
    * @throws what `write` throws; Node's errors where the directory cannot be counted or thinned out.
    */
   async add(bytes: number, write: () => Promise<void>): Promise<void> {
-    if (!(await this.#admit(bytes))) return;
-    this.#pending += bytes;
+    if (bytes > this.#maxBytes || !(await this.#admit(bytes))) return;
     try {
       await write();
     } finally {
@@ -66,21 +67,32 @@ export class CacheSpace {
   }
 
   async #admit(bytes: number): Promise<boolean> {
-    while (bytes > this.#allowance) {
+    const mayWrite = this.#maxBytes * step;
+    while (this.#sinceCount > mayWrite || bytes > this.#free) {
+      if (this.#sinceCount <= mayWrite && (await this.#removeOldest())) continue;
       const isOurs = this.#count === undefined;
-      if (!(await this.#counted(bytes))) return false;
-      if (isOurs && bytes > this.#allowance) return false;
+      if (!(await this.#counted())) return false;
+      if (isOurs && bytes > this.#free && this.#oldest.length === 0) return false;
     }
-    this.#allowance -= bytes;
+    this.#free -= bytes;
+    this.#pending += bytes;
     this.#sinceCount += bytes;
     // Early, so that nobody has to wait for it; a failure shows when somebody does.
-    if (this.#allowance < this.#granted / 2) this.#startCount(bytes).done.catch(() => {});
+    if (this.#sinceCount > mayWrite / 2) this.#startCount().done.catch(() => {});
+    return true;
+  }
+
+  /** Whether there was something to remove. */
+  async #removeOldest(): Promise<boolean> {
+    const file = this.#oldest.pop();
+    if (file === undefined) return false;
+    if (await removeUnused(file)) this.#free += file.size;
     return true;
   }
 
   /** Whether a count was finished in time. */
-  async #counted(bytes: number): Promise<boolean> {
-    const { done, patience } = this.#startCount(bytes);
+  async #counted(): Promise<boolean> {
+    const { done, patience } = this.#startCount();
     try {
       await unlessAborted(done, patience);
       return !this.#isClosed;
@@ -90,9 +102,9 @@ export class CacheSpace {
     }
   }
 
-  #startCount(bytes: number): Count {
+  #startCount(): Count {
     this.#count ??= {
-      done: this.#recount(bytes).finally(() => {
+      done: this.#recount().finally(() => {
         this.#count = undefined;
       }),
       patience: AbortSignal.timeout(patienceMs),
@@ -100,51 +112,41 @@ export class CacheSpace {
     return this.#count;
   }
 
-  async #recount(wanted: number): Promise<void> {
-    // Perhaps not in the directory yet; what is counted twice only makes the allowance smaller.
+  async #recount(): Promise<void> {
+    // Perhaps not in the directory yet. What is counted twice only makes less of the room.
     const unseen = this.#pending;
     this.#sinceCount = 0;
-    const files = await this.#list();
-    let listed = files.reduce((sum, { size }) => sum + size, 0);
-    const used = (): number => listed + unseen + this.#sinceCount;
-    if (used() + wanted > this.#maxBytes) {
-      listed -= await this.#removeOldest(files, used() + wanted - this.#maxBytes * (1 - step));
-    }
-    const free = Math.max(this.#maxBytes - used(), 0);
-    const share = Math.min(free / 2, this.#maxBytes * step);
-    this.#allowance = Math.max(share, Math.min(wanted, free));
-    this.#granted = this.#allowance;
-  }
-
-  async #list(): Promise<CacheFile[]> {
-    const files: CacheFile[] = [];
+    const chunks: CacheFile[] = [];
+    let used = unseen;
     for await (const file of listCacheFiles(this.#directory)) {
-      if (this.#isClosed) break;
-      const isLeftBehind = file.isTemporary && file.usedAt < Date.now() - leftBehindMs;
-      if (isLeftBehind) await remove(file.path);
-      else files.push(file);
+      if (this.#isClosed) return;
+      if (!file.isTemporary) chunks.push(file);
+      else if (file.usedAt < Date.now() - leftBehindMs && (await removeUnused(file))) continue;
+      used += file.size;
     }
-    return files;
-  }
-
-  /** @returns bytes that were made free, at least `wanted` where there are as many. */
-  async #removeOldest(files: readonly CacheFile[], wanted: number): Promise<number> {
-    let freed = 0;
-    const chunks = files.filter((file) => !file.isTemporary);
-    for (const { path, size } of chunks.sort((a, b) => a.usedAt - b.usedAt)) {
-      if (freed >= wanted || this.#isClosed) break;
-      await remove(path);
-      freed += size;
-    }
-    return freed;
+    this.#free = this.#maxBytes - used - this.#sinceCount;
+    const isNearlyFull = this.#free < 2 * step * this.#maxBytes;
+    this.#oldest = isNearlyFull ? oldestOf(chunks) : [];
   }
 }
 
-/** Another mount may have been faster. */
-async function remove(path: string): Promise<void> {
+/** A part of the files, that used longest ago last. Sorting hundreds of thousands of them would hold up everybody. */
+function oldestOf(files: readonly CacheFile[]): CacheFile[] {
+  const times = Float64Array.from(files, (file) => file.usedAt).sort();
+  const last = times[Math.max(Math.ceil(files.length * oldestPart), minOldest)];
+  const oldest = last === undefined ? [...files] : files.filter((file) => file.usedAt <= last);
+  return oldest.sort((a, b) => b.usedAt - a.usedAt);
+}
+
+/** Whether the file was there, not used since it was counted, and is removed. */
+async function removeUnused({ path, usedAt }: CacheFile): Promise<boolean> {
   try {
+    if ((await lstat(path)).mtimeMs !== usedAt) return false;
     await unlink(path);
+    return true;
   } catch (error) {
-    if (!isErrno(error, 'ENOENT')) throw error;
+    // Another mount was faster.
+    if (isErrno(error, 'ENOENT')) return false;
+    throw error;
   }
 }

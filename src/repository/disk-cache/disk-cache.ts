@@ -57,7 +57,7 @@ export class DiskCache implements Disposable {
       await prepareCacheDirectory(options.directory);
     } catch (error) {
       if (isPbsfsError(error)) throw error;
-      if (isErrno(error, 'ENOTDIR') || isErrno(error, 'EEXIST')) {
+      if (isErrno(error, 'ENOTDIR')) {
         const context = { path: options.directory };
         throw new PbsfsError('usage', 'is not a directory', { context, cause: error });
       }
@@ -89,8 +89,10 @@ export class DiskCache implements Disposable {
     if (performance.now() < this.#pausedUntil || raw.length > maxLength) return;
     const path = chunkPath(this.#directory, digest);
     try {
-      await this.#space.add(raw.length, () => writeChunkFile(path, raw));
-      this.#ignored.delete(path);
+      await this.#space.add(raw.length, async () => {
+        await writeChunkFile(path, raw);
+        this.#ignored.delete(path);
+      });
     } catch (error) {
       this.#pause(error);
     }
