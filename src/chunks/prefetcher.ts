@@ -7,9 +7,12 @@
  * window never evicts what it has just brought.
  */
 import { setMaxListeners } from 'node:events';
+import { PbsfsError } from '../errors.ts';
 import type { CachedChunkReader } from './cached-chunk-reader.ts';
 import { type ChunkMap, ReadAheadPlanner } from './read-ahead-planner.ts';
 
+/** One for all: an error of its own for each file that is closed takes longer than closing it. */
+const wasClosed = new PbsfsError('aborted', 'the file was closed');
 /** The rest is for what was read already and for those who jump about. */
 const shareOfCache = 0.75;
 
@@ -62,7 +65,7 @@ export class Prefetcher implements Disposable {
 
   /** Stops what is in flight. */
   [Symbol.dispose](): void {
-    this.#closed.abort();
+    this.#closed.abort(wasClosed);
     this.#count(0);
   }
 

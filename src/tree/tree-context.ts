@@ -75,8 +75,10 @@ interface ChunkedArchive {
   readonly reader: CachedChunkReader;
 }
 
-function archiveKey(place: ArchivePlace): string {
-  return `${formatSnapshot(place.snapshot)}/${place.filename}`;
+/** Asked for at each open of a file in an archive: not worth a date in words. */
+function archiveKey({ snapshot, filename }: ArchivePlace): string {
+  const { namespace, type, id, time } = snapshot;
+  return `${namespace.join('/')}:${type}/${id}/${time}/${filename}`;
 }
 
 export class TreeContext implements AsyncDisposable {
