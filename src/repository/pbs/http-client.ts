@@ -5,9 +5,12 @@
 import { Pool } from 'undici';
 import { throwIfAborted } from '../../abort.ts';
 import { PbsfsError } from '../../errors.ts';
+import { createTrace } from '../../log.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { TlsConnector } from './tls-connector.ts';
 import { translateTransportError } from './transport-error.ts';
+
+const trace = createTrace('pbs');
 
 export interface HttpRequest {
   readonly method?: 'GET' | 'POST';
@@ -65,12 +68,12 @@ export class HttpClient implements AsyncDisposable {
         body,
         ...(signal === undefined ? {} : { signal }),
       });
-      return {
-        status: answer.statusCode,
-        headers: answer.headers,
-        body: await collect(answer.body, request.limit),
-      };
+      const { statusCode: status, headers: answered } = answer;
+      const received = await collect(answer.body, request.limit);
+      trace('%s %s: %d, %d bytes', method, path, status, received.length);
+      return { status, headers: answered, body: received };
     } catch (error) {
+      trace('%s %s: %s', method, path, String(error));
       throwIfAborted(signal);
       throw translateTransportError(error, this.#place);
     }

@@ -282,6 +282,7 @@ export class Listings {
       return new PbsfsError(
         'not-found',
         `datastore '${this.#datastore}' does not exist, or ${authId} may not see it; visible: ${visible}`,
+        { hint: 'check its name, and the permissions of the login' },
       );
     }
     if (namespace.length === 0) return undefined;

@@ -133,9 +133,16 @@ export class ReaderSession implements Disposable {
     }
   }
 
-  #get(request: Omit<Http2Request, 'place' | 'deadlines'>): Promise<Http2Answer> {
+  async #get(request: Omit<Http2Request, 'place' | 'deadlines'>): Promise<Http2Answer> {
     const surroundings = { place: this.#place, deadlines: this.#deadlines };
-    return http2Get(this.#session, { ...request, ...surroundings });
+    try {
+      const answer = await http2Get(this.#session, { ...request, ...surroundings });
+      trace('%s: %d, %d bytes', request.path, answer.status, answer.body.length);
+      return answer;
+    } catch (error) {
+      trace('%s: %s', request.path, String(error));
+      throw error;
+    }
   }
 
   #sendPing(): void {

@@ -58,7 +58,11 @@ export function translateTransportError(error: unknown, place: string): PbsfsErr
   }
   const reason = reasons[code] ?? otherReason(code);
   if (reason === undefined) return known;
-  return new PbsfsError('unreachable', `${place}: ${reason}`, { cause: error });
+  const hint = 'check host and port, and that the server runs: PBS listens on 8007';
+  return new PbsfsError('unreachable', `${place}: ${reason}`, {
+    cause: error,
+    ...(code === 'ECONNREFUSED' ? { hint } : {}),
+  });
 }
 
 /** Several addresses were tried, or a library wrapped what the socket said. */
