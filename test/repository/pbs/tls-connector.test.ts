@@ -18,6 +18,7 @@ import {
   readTestCa,
 } from '../../support/pbs-server/certificates.ts';
 import { settingsFor } from '../../support/pbs-server/connect.ts';
+import { startProxy } from '../../support/pbs-server/proxy.ts';
 import { PbsServer } from '../../support/pbs-server/server.ts';
 
 interface TlsPeer extends AsyncDisposable {
@@ -196,42 +197,6 @@ suite('a connection', () => {
     await assert.rejects(connector.connect(), expectError('aborted', /closed/));
   });
 });
-
-/** A proxy that knows CONNECT; `target` is where every tunnel ends. */
-async function startProxy(target: number, credentials?: string) {
-  const requests: string[] = [];
-  const server = net.createServer((client) => {
-    client.on('error', () => {});
-    client.once('data', (bytes) => {
-      requests.push(bytes.toString());
-      const wanted = credentials && `Basic ${Buffer.from(credentials).toString('base64')}`;
-      if (wanted && !bytes.includes(`Proxy-Authorization: ${wanted}\r\n`)) {
-        client.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n');
-        return;
-      }
-      if (target === 0) {
-        client.end('HTTP/1.1 403 Forbidden\r\n\r\n');
-        return;
-      }
-      const upstream = net.connect(target, '127.0.0.1', () => {
-        client.write('HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n');
-        client.pipe(upstream).pipe(client);
-      });
-      upstream.on('error', () => client.destroy());
-      client.on('close', () => upstream.destroy());
-    });
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  return {
-    requests,
-    proxy: { host: '127.0.0.1', port, credentials },
-    async [Symbol.asyncDispose]() {
-      server.close();
-    },
-  };
-}
 
 suite('a proxy', () => {
   test('carries everything, certificate check included', async () => {
