@@ -4,22 +4,16 @@ import {
   type Environment,
   memoryWithin,
   type PreparedCase,
-  type Sample,
   speedRatio,
 } from '../support/bench-case.ts';
 import { decodeLimit, decodeLimitName } from '../support/decode-limit.ts';
-import { mountMemory, mountPbsfs, readingMount } from '../support/mounts.ts';
+import { mountCacheBytes, mountMemory, mountPbsfs, readingMount } from '../support/mounts.ts';
 import { borgName, peersReading, resticName } from '../support/peers.ts';
-import { timed } from '../support/processes.ts';
+import { dd } from '../support/processes.ts';
 
 const megabyte = 1e6;
-const cacheBytes = 64 * 4 * 1024 * 1024;
-const mountName = 'pbsfs mount';
+export const mountName = 'pbsfs mount';
 const memoryName = 'memory mount';
-
-function dd(...options: readonly string[]): (path: string) => Promise<Sample> {
-  return (path) => timed('dd', [`if=${path}`, 'of=/dev/null', 'status=none', ...options]);
-}
 
 /** `dd` as most people call it, through the page cache. */
 export const buffered: BenchCase = {
@@ -51,7 +45,7 @@ export const buffered: BenchCase = {
         wanted('of the decode limit', 0.55, decodeLimitName),
         wanted('times restic mount', 5, resticName),
         wanted('times borg mount', 3, borgName),
-        memoryWithin(mountName, cacheBytes),
+        memoryWithin(mountName, mountCacheBytes),
       ],
       [Symbol.asyncDispose]: async () => {},
     };

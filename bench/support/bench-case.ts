@@ -11,11 +11,17 @@ export interface Sample {
   readonly cpuSeconds?: number;
   /** Most memory that the program had resident (VmHWM). */
   readonly peakBytes?: number;
+  /** What was counted meanwhile, such as `requests`. */
+  readonly counts?: Counts;
 }
+
+export type Counts = Readonly<Record<string, number>>;
 
 export interface Contestant {
   readonly name: string;
   run(): Promise<Sample>;
+  /** Only counts, which no second run changes: its time means nothing and is not shown. */
+  readonly countsOnly?: boolean;
 }
 
 /** Medians by contestant; undefined where one did not run, such as a peer that is not installed. */
@@ -23,6 +29,7 @@ export interface Medians {
   seconds(name: string): number | undefined;
   cpuSeconds(name: string): number | undefined;
   peakBytes(name: string): number | undefined;
+  count(name: string, what: string): number | undefined;
 }
 
 export interface Wanted {
@@ -38,7 +45,7 @@ export interface Wanted {
 /** How the time of a run is shown: as an amount per second, or as the time itself for `amount` 1. */
 export interface Work {
   readonly amount: number;
-  readonly unit: 'MB/s' | 'reads/s' | 'ms';
+  readonly unit: 'MB/s' | 'reads/s' | 'entries/s' | 'files/s' | 'ms';
 }
 
 export interface PreparedCase extends AsyncDisposable {
@@ -51,6 +58,8 @@ export interface BenchCase {
   /** For `--only`. */
   readonly name: string;
   readonly title: string;
+  /** Commands that have to be installed. */
+  readonly needs?: readonly string[];
   prepare(environment: Environment): Promise<PreparedCase>;
 }
 
@@ -60,6 +69,8 @@ export interface Environment {
   readonly directory: string;
   /** Bytes of the main image. */
   readonly imageSize: number;
+  /** Files of the big tree. */
+  readonly treeFiles: number;
   dataset(plan?: ImagePlan): Dataset;
 }
 
@@ -74,8 +85,8 @@ export function speedRatio(a: string, b: string): (medians: Medians) => number |
 const MiB = 1024 * 1024;
 
 /** The wish that every case has: memory within the cache and what is in flight, plus 150 MiB. */
-export function memoryWithin(contestant: string, cacheBytes: number): Wanted {
-  const limit = Math.round(cacheBytes / MiB) + 150;
+export function memoryWithin(contestant: string, cacheBytes: number, allowed = 150): Wanted {
+  const limit = Math.round(cacheBytes / MiB) + allowed;
   return {
     what: `peak memory of ${contestant}`,
     bound: 'at most',
@@ -85,5 +96,13 @@ export function memoryWithin(contestant: string, cacheBytes: number): Wanted {
       const bytes = medians.peakBytes(contestant);
       return bytes === undefined ? undefined : bytes / MiB;
     },
+  };
+}
+
+/** `name`'s median as a rate of `amount` per second. */
+export function rate(name: string, amount: number): (medians: Medians) => number | undefined {
+  return (medians) => {
+    const seconds = medians.seconds(name);
+    return seconds === undefined ? undefined : amount / seconds;
   };
 }

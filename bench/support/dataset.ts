@@ -1,17 +1,17 @@
 /**
- * A local datastore with one VM whose disk is the image of `image-content.ts`, written with the project's own
- * encoders.
+ * A local datastore with one VM whose disk is the image of `image-content.ts`.
  */
 import { hash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { encodeBlob } from '../../src/formats/data-blob.ts';
-import { encodeFixedIndex } from '../../src/formats/fixed-index.ts';
-import { createManifest, formatManifest } from '../../src/formats/manifest.ts';
+import { decodeFixedIndex, encodeFixedIndex } from '../../src/formats/fixed-index.ts';
 import { formatSnapshot, type SnapshotId } from '../../src/formats/snapshot-path.ts';
 import { chunkContent, chunkKind, chunkSize } from './image-content.ts';
+import { backupTime, ChunkWriter, hasSnapshot, writeSnapshot } from './store-writer.ts';
 
 export interface Dataset {
+  /** Backup id of the VM. */
+  readonly id: string;
   /** The datastore directory. */
   readonly store: string;
   readonly indexFile: string;
@@ -32,33 +32,37 @@ export interface ImagePlan {
   readonly usedChunks?: number;
 }
 
-/** 2026-11-29T02:00:00Z */
-const backupTime = 1_795_917_600;
-const imageName = 'drive-scsi0.img';
+const indexHeaderSize = 4096;
+const digestSize = 32;
+/** What the index says of it, with `.fidx` behind. */
+export const imageName = 'drive-scsi0.img';
+
+export function snapshotOf(id: string): SnapshotId {
+  return { namespace: [], type: 'vm', id, time: backupTime };
+}
 
 /** The image of a plan, written to `store` unless it is there already. */
 export function makeDataset(store: string, plan: ImagePlan): Dataset {
-  const snapshot: SnapshotId = { namespace: [], type: 'vm', id: plan.id, time: backupTime };
+  const snapshot = snapshotOf(plan.id);
   const path = formatSnapshot(snapshot);
-  const directory = join(store, path);
-  const indexFile = join(directory, `${imageName}.fidx`);
   const chunkCount = Math.ceil(plan.size / chunkSize);
   const lengths = Array.from({ length: chunkCount }, (_, i) =>
     Math.min(chunkSize, plan.size - i * chunkSize),
   );
   const isZero = (i: number) => i >= (plan.usedChunks ?? chunkCount) || chunkKind(i) === 'zeros';
-  // The manifest is written last.
-  if (!existsSync(join(directory, 'index.json.blob'))) {
-    mkdirSync(directory, { recursive: true });
+  if (!hasSnapshot(store, snapshot)) {
     const chunks = new ChunkWriter(store);
-    const digests = lengths.map((length, i) =>
-      chunks.write(isZero(i) ? Buffer.alloc(length) : chunkContent(i, length)),
-    );
-    writeIndex(directory, snapshot, plan.size, digests);
+    const zero = chunks.write(Buffer.alloc(chunkSize));
+    const digests = lengths.map((length, i) => {
+      if (!isZero(i)) return chunks.write(chunkContent(i, length));
+      return length === chunkSize ? zero : chunks.write(Buffer.alloc(length));
+    });
+    writeImageIndex(store, snapshot, plan.size, digests);
   }
   return {
+    id: plan.id,
     store,
-    indexFile,
+    indexFile: join(store, path, `${imageName}.fidx`),
     chunkDirectory: join(store, '.chunks'),
     imagePath: `${path}/${imageName}`,
     size: plan.size,
@@ -66,58 +70,37 @@ export function makeDataset(store: string, plan: ImagePlan): Dataset {
   };
 }
 
-class ChunkWriter {
-  readonly #directory: string;
-  readonly #written = new Set<string>();
-
-  constructor(store: string) {
-    this.#directory = join(store, '.chunks');
-  }
-
-  write(bytes: Buffer): Buffer {
-    const digest = hash('sha256', bytes, 'buffer');
-    const hex = digest.toString('hex');
-    if (!this.#written.has(hex)) {
-      this.#written.add(hex);
-      const directory = join(this.#directory, hex.slice(0, 4));
-      mkdirSync(directory, { recursive: true });
-      writeFileSync(join(directory, hex), encodeBlob(bytes, { compress: true }));
-    }
-    return digest;
-  }
-}
-
-function writeIndex(
-  directory: string,
+/** A snapshot with one image whose chunks have these digests. */
+export function writeImageIndex(
+  store: string,
   snapshot: SnapshotId,
   size: number,
   digests: readonly Buffer[],
 ): void {
   const identity = { uuid: Buffer.alloc(16), ctime: snapshot.time };
-  const index = encodeFixedIndex({ ...identity, size, chunkSize, digests });
-  const csum = hash('sha256', Buffer.concat(digests), 'buffer');
-  const filename = `${imageName}.fidx`;
-  const manifest = createManifest({
-    backupType: snapshot.type,
-    backupId: snapshot.id,
-    backupTime: snapshot.time,
-    files: [{ filename, cryptMode: 'none', size, csum }],
-    unprotected: {},
-  });
-  writeFileSync(join(directory, filename), index);
-  writeFileSync(join(directory, '../owner'), 'root@pam\n');
-  const json = Buffer.from(formatManifest(manifest));
-  writeFileSync(join(directory, 'index.json.blob'), encodeBlob(json, { compress: true }));
+  const bytes = encodeFixedIndex({ ...identity, size, chunkSize, digests });
+  const { csum } = decodeFixedIndex(bytes);
+  writeSnapshot(store, snapshot, { filename: `${imageName}.fidx`, bytes, size, csum });
 }
 
-/** Digests of the chunks that are not zeros, in order: what a reader of the image has to fetch. */
-export function dataDigests(dataset: Dataset): readonly string[] {
+export interface DataChunk {
+  readonly position: number;
+  readonly digest: string;
+}
+
+/** The chunks that are not zeros, in order: what a reader of the image has to fetch. */
+export function dataChunks(dataset: Dataset): readonly DataChunk[] {
   const index = readFileSync(dataset.indexFile);
   const zero = hash('sha256', Buffer.alloc(chunkSize));
-  const digests: string[] = [];
-  for (let at = 4096; at < index.length; at += 32) {
-    const digest = index.toString('hex', at, at + 32);
-    if (digest !== zero) digests.push(digest);
+  const chunks: DataChunk[] = [];
+  for (let i = 0; indexHeaderSize + i * digestSize < index.length; i++) {
+    const at = indexHeaderSize + i * digestSize;
+    const digest = index.toString('hex', at, at + digestSize);
+    if (digest !== zero) chunks.push({ position: i, digest });
   }
-  return digests;
+  return chunks;
+}
+
+export function dataDigests(dataset: Dataset): readonly string[] {
+  return dataChunks(dataset).map(({ digest }) => digest);
 }

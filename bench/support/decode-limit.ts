@@ -50,15 +50,19 @@ const headerSize = 12;
 
 function decodeAll({ digests, directory, next }: Work): void {
   for (let i = Atomics.add(next, 0, 1); i < digests.length; i = Atomics.add(next, 0, 1)) {
-    const digest = digests[i] ?? '';
-    const raw = readFileSync(`${directory}/${digest.slice(0, 4)}/${digest}`);
-    const payload = raw.subarray(headerSize);
-    const bytes =
-      raw[0] === zstdMagic
-        ? zstdDecompressSync(payload, { chunkSize, maxOutputLength: chunkSize })
-        : payload;
-    if (hash('sha256', bytes) !== digest) throw new Error(`chunk ${digest} is damaged`);
+    decodeStoredChunk(directory, digests[i] ?? '');
   }
+}
+
+/** Reads, unpacks and hashes one chunk on the calling thread. */
+export function decodeStoredChunk(directory: string, digest: string): void {
+  const raw = readFileSync(`${directory}/${digest.slice(0, 4)}/${digest}`);
+  const payload = raw.subarray(headerSize);
+  const bytes =
+    raw[0] === zstdMagic
+      ? zstdDecompressSync(payload, { chunkSize, maxOutputLength: chunkSize })
+      : payload;
+  if (hash('sha256', bytes) !== digest) throw new Error(`chunk ${digest} is damaged`);
 }
 
 if (!isMainThread && parentPort !== null) {

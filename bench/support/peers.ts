@@ -16,7 +16,7 @@ interface Peer {
   readonly command: string;
   /** Makes a repository that holds `image`. */
   backUp(repository: string, image: string): Promise<void>;
-  mount(repository: string): StartMount;
+  mount(repository: string, image: string): StartMount;
   /** Path of the image in the mount. */
   path(image: string): string;
 }
@@ -56,12 +56,12 @@ const peers: readonly Peer[] = [
         env: borgEnv,
       });
     },
-    mount: (repository) => async (directory) => {
+    mount: (repository, image) => async (directory) => {
       const child = spawn('borg', ['mount', '--foreground', `${repository}::image`, directory], {
         stdio: 'ignore',
         env: { ...process.env, ...borgEnv },
       });
-      await untilExists(join(directory, 'tmp'), child);
+      await untilExists(join(directory, image), child);
       return child;
     },
     path: (image) => image.slice(1),
@@ -78,6 +78,7 @@ async function untilExists(path: string, child: ChildProcess): Promise<void> {
   const deadline = performance.now() + 60_000;
   while (!existsSync(path)) {
     if (performance.now() > deadline || child.exitCode !== null) {
+      child.kill('SIGINT');
       throw new Error(`${path} did not appear`);
     }
     await sleep(20);
@@ -102,7 +103,7 @@ export async function peersReading(
     contestants.push({
       name: peer.name,
       run: async () => {
-        await using mounted = await mount(peer.mount(repository));
+        await using mounted = await mount(peer.mount(repository, image));
         return await measured(mounted, () => read(join(mounted.directory, peer.path(image))));
       },
     });

@@ -1,7 +1,7 @@
 /** Child processes: started, waited for, and asked what they cost. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Sample } from './bench-case.ts';
 
@@ -41,6 +41,11 @@ export async function timed(command: string, args: readonly string[]): Promise<S
   const start = performance.now();
   await run(command, args, { stdout: 'ignore' });
   return { seconds: (performance.now() - start) / 1000 };
+}
+
+/** Reads a file with dd(1). */
+export function dd(...options: readonly string[]): (path: string) => Promise<Sample> {
+  return (path) => timed('dd', [`if=${path}`, 'of=/dev/null', 'status=none', ...options]);
 }
 
 /** Starts a server and waits for its first line on standard output. */
@@ -86,6 +91,17 @@ export function costOf(pid: number): Omit<Sample, 'seconds'> {
   } catch {
     return {};
   }
+}
+
+/** Bytes that a process has in memory now. */
+export function residentBytes(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024;
+}
+
+/** Makes `peakBytes` of `costOf` count from now on. */
+export function forgetPeak(pid: number): void {
+  writeFileSync(`/proc/${pid}/clear_refs`, '5');
 }
 
 /** Whether a command is on PATH. */

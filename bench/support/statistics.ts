@@ -1,7 +1,7 @@
 /** Medians over the samples of a case. */
 import type { Medians, Sample } from './bench-case.ts';
 
-export function median(values: readonly number[]): number | undefined {
+function median(values: readonly number[]): number | undefined {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;
   const upper = sorted[Math.floor(middle)];
@@ -12,11 +12,12 @@ export function median(values: readonly number[]): number | undefined {
 export type Samples = ReadonlyMap<string, readonly Sample[]>;
 
 export function mediansOf(samples: Samples): Medians {
-  const pick = (name: string, field: keyof Sample) =>
-    median((samples.get(name) ?? []).map((sample) => sample[field]).filter((v) => v !== undefined));
+  const pick = (name: string, field: (sample: Sample) => number | undefined) =>
+    median((samples.get(name) ?? []).map(field).filter((value) => value !== undefined));
   return {
-    seconds: (name) => pick(name, 'seconds'),
-    cpuSeconds: (name) => pick(name, 'cpuSeconds'),
-    peakBytes: (name) => pick(name, 'peakBytes'),
+    seconds: (name) => pick(name, ({ seconds }) => seconds),
+    cpuSeconds: (name) => pick(name, ({ cpuSeconds }) => cpuSeconds),
+    peakBytes: (name) => pick(name, ({ peakBytes }) => peakBytes),
+    count: (name, what) => pick(name, ({ counts }) => counts?.[what]),
   };
 }

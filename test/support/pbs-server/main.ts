@@ -1,7 +1,8 @@
 /**
  * The test server on its own: `npm run test-server -- DIR [--switches JSON]`. Prints one JSON line with
  * `repository`, `password` and `fingerprint` once it listens on 127.0.0.1, and stops when its standard
- * input (a pipe or a terminal) ends, when whoever started it is gone, or on SIGTERM. The same JSON posted to `/test/control` changes the switches while it runs.
+ * input (a pipe or a terminal) ends, when whoever started it is gone, or on SIGTERM. The same JSON posted to `/test/control`
+ * changes the switches while it runs; the answer has the number of requests and of chunks so far.
  */
 import { fstatSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -57,7 +58,10 @@ const server = await PbsServer.start({
   ...(switches.link === undefined ? {} : { link: switches.link }),
 });
 await applySwitches(server, switches);
-server.onControl = async (body) => applySwitches(server, JSON.parse(body) as Switches);
+server.onControl = async (body) => {
+  await applySwitches(server, JSON.parse(body) as Switches);
+  return { requests: server.requests.length, chunks: server.count('chunk') };
+};
 async function stop(): Promise<void> {
   await server[Symbol.asyncDispose]();
   process.exit(0);

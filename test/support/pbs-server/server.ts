@@ -71,8 +71,8 @@ export class PbsServer implements AsyncDisposable {
   link: Link | undefined;
   /** Answers a REST call in the place of the server. */
   answerInstead: (request: RestRequest) => Answer | undefined = () => undefined;
-  /** Answers requests of one's own to paths below `/test/`. */
-  onControl: ((body: string) => Promise<void>) | undefined;
+  /** Answers requests of one's own to paths below `/test/`, with what becomes JSON. */
+  onControl: ((body: string) => Promise<object>) | undefined;
 
   readonly #isS3Proxy: boolean;
   readonly #reader: StoreReader;
@@ -207,8 +207,7 @@ export class PbsServer implements AsyncDisposable {
   async #onRequest(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const rest = await readRequest(request);
     if (rest.path.startsWith('/test/') && this.onControl !== undefined) {
-      await this.onControl(rest.body);
-      response.end('{}');
+      response.end(JSON.stringify(await this.onControl(rest.body)));
       return;
     }
     const kind = kindOf(rest.path);
