@@ -29,14 +29,16 @@ export interface Loan extends Disposable {
  * Reads for one who is soon done with the bytes, where the source lends them: what is given back needs no
  * garbage collection.
  */
-export async function borrow(
+export function borrow(
   source: ReadAt,
   offset: number,
   length: number,
   signal?: AbortSignal,
 ): Promise<Loan> {
-  if (source.borrow !== undefined) return await source.borrow(offset, length, signal);
-  return { slices: await source.read(offset, length, signal), [Symbol.dispose]: () => {} };
+  if (source.borrow !== undefined) return source.borrow(offset, length, signal);
+  return source
+    .read(offset, length, signal)
+    .then((slices) => ({ slices, [Symbol.dispose]: () => {} }));
 }
 
 /** A file opened for reading, with the map of its empty regions. */

@@ -43,6 +43,11 @@ export class AsyncLruCache<V extends object> {
     });
   }
 
+  /** The value if it is here, made the most recent. */
+  find(key: string): V | undefined {
+    return this.#values.get(key);
+  }
+
   /** Whether the value is here or on its way. */
   has(key: string): boolean {
     return this.#values.has(key) || this.#flights.has(key);

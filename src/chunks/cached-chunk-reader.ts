@@ -20,7 +20,7 @@ import { zeroBytes } from './zero-chunks.ts';
 export interface CachedChunkReaderOptions {
   readonly index: ChunkIndex;
   readonly fetcher: ChunkFetcher;
-  readonly cache: Pick<ChunkCache, 'get' | 'has'>;
+  readonly cache: Pick<ChunkCache, 'find' | 'get' | 'has'>;
   /** Snapshot and archive, for errors. */
   readonly context?: ErrorContext;
 }
@@ -28,7 +28,7 @@ export interface CachedChunkReaderOptions {
 export class CachedChunkReader implements SparseReadAt {
   readonly index: ChunkIndex;
   readonly #fetcher: ChunkFetcher;
-  readonly #cache: Pick<ChunkCache, 'get' | 'has'>;
+  readonly #cache: Pick<ChunkCache, 'find' | 'get' | 'has'>;
   readonly #context: ErrorContext;
   readonly #holes: HoleMap;
 
@@ -66,12 +66,30 @@ export class CachedChunkReader implements SparseReadAt {
 
   async borrow(offset: number, length: number, signal?: AbortSignal): Promise<Loan> {
     throwIfAborted(signal);
+    return this.#borrowPresent(offset, length) ?? (await this.#borrowRange(offset, length, signal));
+  }
+
+  /** The usual case without a detour: a range within one chunk that is here. */
+  #borrowPresent(offset: number, length: number): Loan | undefined {
+    const { index } = this;
+    const end = offset + length;
+    if (!(Number.isSafeInteger(offset) && offset >= 0 && length > 0 && end <= index.size)) return;
+    const i = index.chunkAt(offset);
+    if (end > index.chunkEnd(i)) return;
+    if (this.#holes.isZero(i)) return new ChunkLoan([zeroBytes(length)], []);
+    const chunk = this.#cache.find(this.#key(i));
+    if (chunk === undefined) return;
+    const start = index.chunkStart(i);
+    return new ChunkLoan([chunk.borrow().subarray(offset - start, end - start)], [chunk]);
+  }
+
+  async #borrowRange(
+    offset: number,
+    length: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Loan> {
     const borrowed: ChunkMemory[] = [];
     let isOver = false;
-    const giveBack = (): void => {
-      isOver = true;
-      for (const chunk of borrowed.splice(0)) chunk.giveBack();
-    };
     const borrowChunk = async (i: number): Promise<Buffer> => {
       const chunk = await this.#chunk(i, signal);
       if (Buffer.isBuffer(chunk)) return chunk;
@@ -82,9 +100,10 @@ export class CachedChunkReader implements SparseReadAt {
     };
     try {
       const slices = await readChunkRange(this.index, offset, length, borrowChunk);
-      return { slices, [Symbol.dispose]: giveBack };
+      return new ChunkLoan(slices, borrowed);
     } catch (error) {
-      giveBack();
+      isOver = true;
+      for (const chunk of borrowed) chunk.giveBack();
       throw error;
     }
   }
@@ -142,5 +161,20 @@ export class CachedChunkReader implements SparseReadAt {
   #key(i: number): string {
     const length = this.index.chunkEnd(i) - this.index.chunkStart(i);
     return `${this.#fetcher.isEncrypted}:${length}:${this.index.digest(i).toString('hex')}`;
+  }
+}
+
+class ChunkLoan implements Loan {
+  readonly slices: readonly Uint8Array[];
+  #chunks: readonly ChunkMemory[];
+
+  constructor(slices: readonly Uint8Array[], chunks: readonly ChunkMemory[]) {
+    this.slices = slices;
+    this.#chunks = chunks;
+  }
+
+  [Symbol.dispose](): void {
+    for (const chunk of this.#chunks) chunk.giveBack();
+    this.#chunks = [];
   }
 }

@@ -45,6 +45,11 @@ export class ChunkCache {
     return this.#chunks.get(key, loadMemory, signal);
   }
 
+  /** The chunk if it is here. */
+  find(key: string): ChunkMemory | undefined {
+    return this.#chunks.find(key);
+  }
+
   /** Whether the chunk is here or on its way. */
   has(key: string): boolean {
     return this.#chunks.has(key);

@@ -101,6 +101,7 @@ function open(archive: MemoryArchive, capacity: number): CachedChunkReader {
       get: (key, load, signal) =>
         chunks.get(key, async (loadSignal) => new ChunkMemory(await load(loadSignal)), signal),
       has: (key) => chunks.has(key),
+      find: (key) => chunks.find(key),
     },
   });
 }
