@@ -18,11 +18,11 @@ export function terminalPrompt(): Ask | undefined {
 }
 
 async function askOnTerminal({ text, isVisible = false }: Question): Promise<string> {
-  // readline redraws the line of what it shows, so the question must be its own then.
-  if (!isVisible) process.stderr.write(text);
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
   const output = isVisible ? process.stderr : nowhere;
   const lines = createInterface({ input: process.stdin, output, terminal: true });
+  // From here on the terminal echoes nothing. What readline shows it redraws, so that question is its own.
+  if (!isVisible) process.stderr.write(text);
   const interrupted = new AbortController();
   const interrupt = (): void => interrupted.abort();
   lines.on('SIGINT', interrupt);
