@@ -39,6 +39,9 @@ interface Check {
   readonly signal: AbortSignal | undefined;
 }
 
+/** Somebody watches: what takes longer than this is what is wrong. */
+const patience = { headers: 20_000, chunk: 20_000 };
+
 const steps: Readonly<Record<CheckStep, (check: Check) => Promise<string>>> = {
   name: checkName,
   port: checkPort,
@@ -56,7 +59,8 @@ export async function* checkServer(
   settings: PbsSettings,
   signal?: AbortSignal,
 ): AsyncGenerator<CheckResult> {
-  const connection = await PbsConnection.create(settings);
+  const deadlines = { ...patience, ...settings.deadlines };
+  const connection = await PbsConnection.create({ ...settings, deadlines });
   await using repository = createPbsRepository(settings, connection);
   for (const [step, run] of Object.entries(steps) as [
     CheckStep,
