@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { temporaryMountPoint } from '../cli/mounted.ts';
 import { type CliResult, runCli } from '../cli/run-cli.ts';
 import { temporaryDatastore, vectorKey, writeSnapshot } from '../support/encode-datastore.ts';
 import { allRights } from '../support/pbs-server/access.ts';
@@ -277,6 +278,66 @@ describe('doctor', () => {
       assert.match(await failureOf(repository, env), expected);
     }
   });
+});
+
+describe('a terminal', { skip: needs('python3') }, () => {
+  /** Runs a command on a terminal of its own and types the answers, one for each question. */
+  const typing = `
+import os, pty, sys, json
+answers = json.loads(sys.argv[1])
+pid, fd = pty.fork()
+if pid == 0: os.execvp(sys.argv[2], sys.argv[2:])
+seen = b''
+while True:
+    try: part = os.read(fd, 4096)
+    except OSError: break
+    if not part: break
+    seen += part
+    if answers and answers[0][0].encode() in seen:
+        os.write(fd, answers.pop(0)[1].encode() + b'\\n')
+_, status = os.waitpid(pid, 0)
+sys.stdout.buffer.write(seen)
+sys.exit(os.waitstatus_to_exitcode(status))
+`;
+
+  async function typed(answers: readonly (readonly [question: string, string])[], call: Call = {}) {
+    const wrapper = ['python3', '-c', typing, JSON.stringify(answers)];
+    const { code, stdout } = await pbsfs(['cat', path], { ...call, wrapper });
+    return { code, shown: stdout.toString() };
+  }
+
+  test('is asked for the password, which it does not show', async () => {
+    const { code, shown } = await typed([[`Password for ${user}: `, secret]]);
+    assert.equal(code, 0, shown);
+    assert.ok(shown.includes(config.toString().trimEnd()));
+    assert.equal(shown.includes(secret), false);
+  });
+
+  test('may confirm a certificate, by yes alone', async () => {
+    const env = { PBS_PASSWORD: secret, PBS_FINGERPRINT: undefined };
+    const question = 'Connect all the same? (yes/no) ';
+    const confirmed = await typed([[question, 'yes']], { env });
+    assert.equal(confirmed.code, 0, confirmed.shown);
+    assert.ok(confirmed.shown.includes(`Its fingerprint: ${server.fingerprint.toLowerCase()}`));
+    const written = server.requests.length;
+    const refused = await typed([[question, 'y']], { env });
+    assert.equal(refused.code, 4);
+    assert.equal(server.requests.length, written);
+  });
+});
+
+test('a mount in the background takes its password from a descriptor', {
+  skip: needs('fuse', 'root'),
+}, async () => {
+  await using point = await temporaryMountPoint();
+  const file = write('daemon-password', `${secret}\n`);
+  const env = { PBS_PASSWORD_FD: '7', FILE: file };
+  const wrapper = ['sh', '-c', 'exec "$@" 7< "$FILE"', 'sh'];
+  const { code, stderr } = await pbsfs(['mount', '--daemon', point.path], { env, wrapper });
+  assert.equal(stderr, '');
+  assert.equal(code, 0);
+  assert.ok((await readFile(join(point.path, path))).equals(config));
+  assert.equal((await pbsfs(['umount', point.path])).code, 0);
 });
 
 test('no secret shows in output, logs, traces or the process table', {
