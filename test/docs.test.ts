@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { exitCodes } from '../src/cli/exit-code.ts';
 import { errnoOf } from '../src/fuse/errno.ts';
+import { limitations } from '../src/fuse/fuse-native/limitations.ts';
 
 /** Rows of the first table below a heading, cells trimmed, without header and rule. */
 function tableBelow(file: string, heading: string): string[][] {
@@ -96,4 +97,9 @@ test('every message quoted in troubleshooting.md is one of ours, or said to be o
       .replace('EACCES', '\\$\\{code\\}');
     assert.match(sources, new RegExp(pattern), `not in the sources: ${message}`);
   }
+});
+
+test('what the driver fuse-native cannot do is named in mounting.md', () => {
+  const rows = tableBelow('docs/mounting.md', 'Drivers');
+  assert.deepEqual(Object.fromEntries(rows), limitations);
 });

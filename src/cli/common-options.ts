@@ -27,8 +27,8 @@ export interface ReadOptions extends RepositoryOptions, CacheOptions, LogOptions
   readonly timeFormat?: TimeFormat;
 }
 
-/** Chunks in flight; more gains nothing on a local disk and costs up to 16 MiB of memory each. */
-const defaultConcurrency = 8;
+/** As many as are brought ahead of one reader; each costs up to 16 MiB of memory while it is in flight. */
+const defaultConcurrency = defaultPrefetch;
 
 /** Repository, keys and log: every command that opens something. */
 export function addRepositoryOptions(command: Command): Command {
