@@ -54,6 +54,14 @@ export async function locateRepository(
   return await locateServer(argument.location, options, ask, logger);
 }
 
+/** Whether options or environment name one, for commands that can do without. */
+export function namesRepository({ repository, pveStorage }: RepositoryOptions): boolean {
+  const variables = Object.keys(process.env).filter((name) =>
+    /^PBS_(REPOSITORY|DATASTORE)/.test(name),
+  );
+  return repository !== undefined || pveStorage !== undefined || variables.length > 0;
+}
+
 /** PBS_REPOSITORY; undefined where the parts of a location are given by other variables. */
 async function fromEnvironment({ pveStorage }: RepositoryOptions): Promise<string | undefined> {
   if (pveStorage !== undefined) return undefined;

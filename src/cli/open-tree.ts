@@ -1,4 +1,5 @@
 /** From options to an opened repository and its tree; both are closed when the action has ended. */
+import type { KeyRing } from '../archives/key-ring.ts';
 import type { Logger } from '../log.ts';
 import type { Repository } from '../repository/repository.ts';
 import { type BackupTree, openBackupTree } from '../tree/backup-tree.ts';
@@ -19,6 +20,7 @@ export interface TreeChoices extends ReadOptions {
 
 export interface OpenedTree extends AsyncDisposable {
   readonly repository: Repository;
+  readonly keys: KeyRing;
   readonly tree: BackupTree;
 }
 
@@ -46,7 +48,7 @@ export async function openTree(
     all: options.all ?? false,
     ...(options.timeFormat === undefined ? {} : { timeFormat: options.timeFormat }),
   });
-  return { repository, tree, [Symbol.asyncDispose]: () => tree[Symbol.asyncDispose]() };
+  return { repository, keys, tree, [Symbol.asyncDispose]: () => tree[Symbol.asyncDispose]() };
 }
 
 /** Runs `action` on the tree; zeros given for damaged bytes make the command end with exit code 6. */

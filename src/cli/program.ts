@@ -4,6 +4,7 @@ import { Command, type CommanderError } from 'commander';
 import { PbsfsError } from '../errors.ts';
 import type { CommandContext } from './command-context.ts';
 import { commandNames } from './command-names.ts';
+import { createBenchmarkCommand } from './commands/benchmark.ts';
 import { createCatCommand } from './commands/cat.ts';
 import { createDemoCommand } from './commands/demo.ts';
 import { createDoctorCommand } from './commands/doctor.ts';
@@ -34,6 +35,7 @@ ${exitCodeHelp}`,
   program.addCommand(createCatCommand(context));
   program.addCommand(createFindCommand(context));
   program.addCommand(createRestoreCommand(context));
+  program.addCommand(createBenchmarkCommand(context));
   program.addCommand(createDoctorCommand(context));
   program.addCommand(createDemoCommand(context));
   for (const command of [program, ...program.commands]) {

@@ -68,7 +68,8 @@ const refused: readonly (readonly [line: string, said: RegExp])[] = [
   ['backup a.img:/dev/sda', /'backup' is not in this version/],
   ['verify', /'verify' is not in this version/],
   ['key create', /'key' is not in this version/],
-  ['benchmark', /'benchmark' is not in this version/],
+  ['benchmark --seconds 0', /--seconds.*number of seconds/],
+  ['benchmark vm/100', /no repository given/],
   // What users of proxmox-backup-client type.
   ['map vm/100 drive-scsi0.img', /proxmox-backup-client.*plain file/],
   ['unmap /dev/loop0', /proxmox-backup-client.*umount/],

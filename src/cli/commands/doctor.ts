@@ -6,7 +6,7 @@ import { type Check, fail, formatCheck, ok } from '../doctor-check.ts';
 import { checkMachine } from '../doctor-machine.ts';
 import { checkRepository } from '../doctor-repository.ts';
 import { type LogOptions, openLogger } from '../logging.ts';
-import { locateRepository } from '../open-repository.ts';
+import { locateRepository, namesRepository } from '../open-repository.ts';
 import { openTree } from '../open-tree.ts';
 import { writeOut } from '../output.ts';
 
@@ -34,13 +34,6 @@ export function createDoctorCommand(context: CommandContext): Command {
     await print(checks, options.json === true);
     process.exitCode = checks.find((check) => check.status === 'fail')?.exitCode ?? 0;
   });
-}
-
-function namesRepository({ repository, pveStorage }: DoctorOptions): boolean {
-  const variables = Object.keys(process.env).filter((name) =>
-    /^PBS_(REPOSITORY|DATASTORE)/.test(name),
-  );
-  return repository !== undefined || pveStorage !== undefined || variables.length > 0;
 }
 
 async function openAndCheck(
