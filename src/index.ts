@@ -34,6 +34,8 @@ export {
 export { type Logger, type LogLevel, silentLogger } from './log.ts';
 export { type ReadAt, readBytes, readExactly, type SparseReadAt } from './read-at.ts';
 export { type DatastoreOptions, openDatastore } from './repository/datastore/datastore.ts';
+export { DiskCache, type DiskCacheOptions } from './repository/disk-cache/disk-cache.ts';
+export { withDiskCache } from './repository/disk-cache/with-disk-cache.ts';
 export { openPbs } from './repository/pbs/pbs-repository.ts';
 export { parseRepositoryString } from './repository/pbs/repository-string.ts';
 export type { PbsSettings } from './repository/pbs/settings.ts';

@@ -8,6 +8,7 @@ import * as pbsfs from '../src/index.ts';
 
 test('the library exports these names and no others', () => {
   assert.deepEqual(Object.keys(pbsfs).sort(), [
+    'DiskCache',
     'KeyRing',
     'PbsfsError',
     'SeekableChunkReader',
@@ -29,6 +30,7 @@ test('the library exports these names and no others', () => {
     'resolvePath',
     'silentLogger',
     'unlockKeyFile',
+    'withDiskCache',
     'withRetry',
   ]);
 });
