@@ -80,14 +80,17 @@ describe('a password', () => {
   test('comes from the environment, from a descriptor, a file, a command or systemd', async () => {
     const file = write('password', secret + rest);
     const credentials = dirname(write('credentials/proxmox-backup-client.password', secret));
-    await assertReads({ env: { PBS_PASSWORD: secret + rest } });
-    await assertReads({
-      env: { PBS_PASSWORD_FD: '7', FILE: file },
-      wrapper: ['sh', '-c', 'exec "$@" 7< "$FILE"', 'sh'],
-    });
-    await assertReads({ env: { PBS_PASSWORD_FILE: file } });
-    await assertReads({ env: { PBS_PASSWORD_CMD: `cat '${file}'` } });
-    await assertReads({ env: { CREDENTIALS_DIRECTORY: credentials } });
+    const ways: readonly Call[] = [
+      { env: { PBS_PASSWORD: secret + rest } },
+      {
+        env: { PBS_PASSWORD_FD: '7', FILE: file },
+        wrapper: ['sh', '-c', 'exec "$@" 7< "$FILE"', 'sh'],
+      },
+      { env: { PBS_PASSWORD_FILE: file } },
+      { env: { PBS_PASSWORD_CMD: `cat '${file}'` } },
+      { env: { CREDENTIALS_DIRECTORY: credentials } },
+    ];
+    await Promise.all(ways.map((call) => assertReads(call)));
   });
 
   test('is the first that is given, and an error where that one is unusable', async () => {
@@ -274,9 +277,11 @@ describe('doctor', () => {
         /^4 server chunk: .*lacks Datastore\.Read on \/datastore\/store1 \(grant/,
       ],
     ];
-    for (const [repository, env, expected] of rows) {
-      assert.match(await failureOf(repository, env), expected);
-    }
+    await Promise.all(
+      rows.map(async ([repository, env, expected]) => {
+        assert.match(await failureOf(repository, env), expected);
+      }),
+    );
   });
 });
 

@@ -56,7 +56,7 @@ describe('requests of commands', { timeout }, () => {
 
   test('are few, and none is made twice', async () => {
     assert.deepEqual(await requestsOf('ls'), opening);
-    for (const flags of [[], ['-l'], ['--json']]) {
+    for (const flags of [['-l'], ['--json']]) {
       assert.deepEqual(await requestsOf('ls', ...flags, 'vm/100'), [...opening, group]);
     }
     const manifest = [...opening, group, file('index.json.blob')];
