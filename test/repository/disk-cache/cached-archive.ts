@@ -10,7 +10,7 @@ import type { Logger } from '../../../src/log.ts';
 import { readExactly } from '../../../src/read-at.ts';
 import { DiskCache } from '../../../src/repository/disk-cache/disk-cache.ts';
 import { withDiskCache } from '../../../src/repository/disk-cache/with-disk-cache.ts';
-import type { SnapshotReader } from '../../../src/repository/repository.ts';
+import type { Repository, SnapshotReader } from '../../../src/repository/repository.ts';
 import { Semaphore } from '../../../src/semaphore.ts';
 import { fakeRepository } from '../../support/fake-repository.ts';
 import { type MemoryArchive, memoryArchive } from '../../support/memory-archive.ts';
@@ -28,6 +28,13 @@ export interface CachedArchive extends AsyncDisposable {
   readAll(): Promise<Buffer>;
 }
 
+interface CachedOptions {
+  readonly maxBytes?: number;
+  readonly crypt?: CryptConfig;
+  /** What stands above the cache. */
+  readonly wrap?: (repository: Repository) => Repository;
+}
+
 export function randomArchive(chunks: number, crypt?: CryptConfig): MemoryArchive {
   return memoryArchive(randomBytes(chunks * chunkSize), { cut: chunkSize, crypt });
 }
@@ -35,13 +42,13 @@ export function randomArchive(chunks: number, crypt?: CryptConfig): MemoryArchiv
 export async function openCached(
   directory: string,
   archive: MemoryArchive,
-  { maxBytes = 2 ** 30, crypt }: { maxBytes?: number; crypt?: CryptConfig } = {},
+  { maxBytes = 2 ** 30, crypt, wrap = (repository) => repository }: CachedOptions = {},
 ): Promise<CachedArchive> {
   const log: string[] = [];
   const logger: Logger = (level, message) => log.push(`${level} ${message}`);
   const cache = await DiskCache.open({ directory, maxBytes, logger });
   const inner = fakeRepository({ readChunk: archive.reader.readChunk });
-  const repository = withDiskCache(inner, cache);
+  const repository = wrap(withDiskCache(inner, cache));
   const reader = await repository.openSnapshot({ namespace: [], type: 'vm', id: '1', time: 1 });
   const cryptMode = crypt === undefined ? 'none' : 'encrypt';
   const fetcher = new ChunkFetcher({ reader, cryptMode, crypt, limiter: new Semaphore(8) });

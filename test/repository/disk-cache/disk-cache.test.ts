@@ -16,6 +16,7 @@ import {
 import { test } from 'node:test';
 import { PbsfsError } from '../../../src/errors.ts';
 import { CryptConfig } from '../../../src/formats/crypt-config.ts';
+import { withRetry } from '../../../src/repository/with-retry.ts';
 import { vectorKey } from '../../support/encode-formats.ts';
 import { expectError } from '../../support/expect-error.ts';
 import { mountTmpfs } from '../../support/mount-tmpfs.ts';
@@ -95,6 +96,16 @@ for (const [what, damage] of Object.entries(damages)) {
     assert.deepEqual(cached.log, []);
   });
 }
+
+test('a damaged chunk is fetched anew through a wrapper too', async () => {
+  using directory = temporaryDirectory();
+  const archive = randomArchive(1);
+  await using cached = await openCached(directory.path, archive, { wrap: withRetry });
+  await cached.readAll();
+  truncateSync(fileOf(directory.path, archive.digest(0)), 100);
+  assert.ok((await cached.readAll()).equals(archive.data));
+  assert.equal(archive.reads.length, 2);
+});
 
 test('a directory in the place of a chunk is told once, and reading goes on', async () => {
   using directory = temporaryDirectory();
