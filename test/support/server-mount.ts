@@ -17,10 +17,10 @@ export const logins = {
   none: { authId: `${testUser}!none`, secret: 'secret-of-none', acl: {} },
 } as const satisfies Record<string, Account>;
 
-export type Login = keyof typeof logins;
+type Login = keyof typeof logins;
 
 /** What the environment of a command says of a server. */
-export function serverEnvironment(server: PbsServer, login: Login = 'user'): NodeJS.ProcessEnv {
+function serverEnvironment(server: PbsServer, login: Login = 'user'): NodeJS.ProcessEnv {
   const { authId, secret } = logins[login];
   return {
     PBS_REPOSITORY: `${authId}@127.0.0.1:${server.port}:${server.store}`,
