@@ -13,8 +13,11 @@ import { type ChunkMap, ReadAheadPlanner } from './read-ahead-planner.ts';
 
 /** One for all: an error of its own for each file that is closed takes longer than closing it. */
 const wasClosed = new PbsfsError('aborted', 'the file was closed');
-/** The rest is for what was read already and for those who jump about. */
-const shareOfCache = 0.75;
+/**
+ * Least recently used, a chunk that waits to be read goes before all that were read since it came. As many as are
+ * ahead come and are read meanwhile, so twice as many must fit, and those that the readers themselves wait for.
+ */
+const shareOfCache = 0.25;
 
 /** The part of a cache that is for chunks brought ahead, shared by all prefetchers on it. */
 export class PrefetchBudget {

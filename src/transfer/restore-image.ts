@@ -6,6 +6,7 @@ import { setMaxListeners } from 'node:events';
 import { throwIfAborted } from '../abort.ts';
 import { zeroBytes } from '../chunks/zero-chunks.ts';
 import { isPbsfsError, type PbsfsError, toPbsfsError } from '../errors.ts';
+import { borrow, type Loan } from '../read-at.ts';
 import type { OpenFile } from '../tree/node.ts';
 import { type ImagePiece, imagePieces } from './image-pieces.ts';
 import type { ImageTarget, PositionedTarget, SequentialTarget } from './image-target.ts';
@@ -65,12 +66,12 @@ export function formatRestoredImage({ bytes, seconds }: RestoredImage): string {
 
 interface WaitingPiece {
   readonly piece: ImagePiece;
-  readonly slices: Promise<readonly Uint8Array[]>;
+  /** Absent for zeros. */
+  readonly loan: Promise<Loan> | undefined;
 }
 
 /** Zeros written to a pipe at once. */
 const zeroStep = 4 * 1024 * 1024;
-const nothing: Promise<readonly Uint8Array[]> = Promise.resolve([]);
 
 class ImageRestore {
   readonly damage: PbsfsError[] = [];
@@ -133,10 +134,10 @@ class ImageRestore {
     };
     try {
       for (const piece of imagePieces(this.#file)) {
-        const slices = piece.kind === 'data' ? this.#read(piece) : nothing;
+        const loan = piece.kind === 'data' ? this.#read(piece) : undefined;
         // Awaited in its turn; a failure before that is not unhandled.
-        slices.catch(() => {});
-        waiting.push({ piece, slices });
+        loan?.catch(() => {});
+        waiting.push({ piece, loan });
         if (piece.kind === 'data') fetched++;
         while (fetched >= this.#options.concurrency) await writeFirst();
       }
@@ -162,8 +163,9 @@ class ImageRestore {
 
   async #fetchTo(piece: ImagePiece, target: PositionedTarget): Promise<void> {
     try {
+      using loan = await this.#read(piece);
       let at = piece.start;
-      for (const slice of await this.#read(piece)) {
+      for (const slice of loan.slices) {
         await target.write(slice, at);
         at += slice.length;
       }
@@ -181,12 +183,13 @@ class ImageRestore {
     return chunks.holds(chunks.index.chunkAt(start), await target.read(start, end - start));
   }
 
-  #read({ start, end }: ImagePiece): Promise<readonly Uint8Array[]> {
-    return this.#file.read(start, end - start, this.#signal);
+  #read({ start, end }: ImagePiece): Promise<Loan> {
+    return borrow(this.#file, start, end - start, this.#signal);
   }
 
-  async #writeInOrder({ piece, slices }: WaitingPiece, target: SequentialTarget): Promise<void> {
-    for (const slice of await slices) await target.write(slice);
+  async #writeInOrder({ piece, loan }: WaitingPiece, target: SequentialTarget): Promise<void> {
+    using lent = await loan;
+    for (const slice of lent?.slices ?? []) await target.write(slice);
     if (piece.kind === 'zeros') {
       for (let at = piece.start; at < piece.end; at += zeroStep) {
         throwIfAborted(this.#signal);

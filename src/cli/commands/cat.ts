@@ -5,6 +5,7 @@
  */
 import { Command, Option } from 'commander';
 import { isPbsfsError, PbsfsError, toPbsfsError } from '../../errors.ts';
+import { borrow, type Loan } from '../../read-at.ts';
 import { errnoCode } from '../../transfer/local-error.ts';
 import { PipeTarget } from '../../transfer/pipe-target.ts';
 import type { BackupTree } from '../../tree/backup-tree.ts';
@@ -24,13 +25,14 @@ interface CatOptions extends ReadOptions {
 const stepBytes = 4 * 1024 * 1024;
 /** Steps that are read while one is written. */
 const stepsAhead = 4;
+const defaultCacheChunks = 16;
 
 /** The command for the program. */
 export function createCatCommand(context: CommandContext): Command {
   const command = new Command('cat')
     .description('write files to standard output')
     .argument('<path...>', 'paths as in the mount; a group alone means its newest snapshot');
-  addReadOptions(command, 2 * stepsAhead).addOption(
+  addReadOptions(command, defaultCacheChunks).addOption(
     new Option('--on-error <what>', 'for bytes that cannot be verified: stop, or zeros and exit 6')
       .choices(['eio', 'zero'])
       .default('eio'),
@@ -72,8 +74,8 @@ async function resolveFile(tree: BackupTree, text: string): Promise<Named> {
 async function copy({ path, node }: Named, output: PipeTarget): Promise<void> {
   try {
     await using file = await node.open();
-    for await (const slices of readAhead(file)) {
-      for (const slice of slices) await output.write(slice);
+    for await (using step of readAhead(file)) {
+      for (const slice of step.slices) await output.write(slice);
     }
   } catch (error) {
     if (!isPbsfsError(error)) throw error;
@@ -82,14 +84,14 @@ async function copy({ path, node }: Named, output: PipeTarget): Promise<void> {
 }
 
 /** The file in steps, in order, some of them on their way at once. */
-async function* readAhead(file: OpenFile): AsyncGenerator<readonly Uint8Array[]> {
+async function* readAhead(file: OpenFile): AsyncGenerator<Loan> {
   const abort = new AbortController();
-  const waiting: Promise<readonly Uint8Array[]>[] = [];
+  const waiting: Promise<Loan>[] = [];
   let next = 0;
   try {
     for (let at = 0; at < file.size; at += stepBytes) {
       for (; next < file.size && waiting.length < stepsAhead; next += stepBytes) {
-        const read = file.read(next, stepBytes, abort.signal);
+        const read = borrow(file, next, stepBytes, abort.signal);
         // Awaited in its turn; a failure before that is not unhandled.
         read.catch(() => {});
         waiting.push(read);
@@ -105,13 +107,13 @@ async function* readAhead(file: OpenFile): AsyncGenerator<readonly Uint8Array[]>
 async function* withPrefix(
   file: OpenFile,
   at: number,
-  step: Promise<readonly Uint8Array[]> | undefined,
-): AsyncGenerator<readonly Uint8Array[]> {
+  step: Promise<Loan> | undefined,
+): AsyncGenerator<Loan> {
   try {
-    yield (await step) ?? [];
+    if (step !== undefined) yield await step;
   } catch (error) {
     const { offset = 0 } = toPbsfsError(error).context;
-    if (offset > at && offset < at + stepBytes) yield await file.read(at, offset - at);
+    if (offset > at && offset < at + stepBytes) yield await borrow(file, at, offset - at);
     throw error;
   }
 }
