@@ -1,4 +1,4 @@
 /** Names and aliases of all commands, known before a program is made. */
 export const commandNames: ReadonlySet<string> = new Set(
-  'mount umount unmount ls cat find restore benchmark doctor demo help'.split(' '),
+  'mount umount unmount ls cat find restore verify benchmark doctor demo help'.split(' '),
 );

@@ -72,11 +72,7 @@ export function addReadOptions(command: Command, defaultCacheChunks: number): Co
         .argParser(countFrom(1))
         .default(defaultCacheChunks),
     )
-    .addOption(
-      new Option('--concurrency <n>', 'chunks fetched and decoded at once, at least 1')
-        .argParser(countFrom(1))
-        .default(defaultConcurrency),
-    )
+    .addOption(concurrencyOption())
     .addOption(
       new Option('--prefetch <n>', 'chunks brought ahead of one who reads forward, 0 for none')
         .argParser(countFrom(0))
@@ -88,6 +84,13 @@ export function addReadOptions(command: Command, defaultCacheChunks: number): Co
         'names of snapshots, such as %Y-%m-%d_%H%M%S (UTC; default: as in PBS)',
       ).argParser(orInvalid(parseTimeFormat)),
     );
+}
+
+/** `--concurrency`, for commands that read chunks. */
+export function concurrencyOption(): Option {
+  return new Option('--concurrency <n>', 'chunks fetched and decoded at once, at least 1')
+    .argParser(countFrom(1))
+    .default(defaultConcurrency);
 }
 
 /** Ends `--help` with examples, the forms of a repository where it matters, and the exit codes. */

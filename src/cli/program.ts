@@ -13,6 +13,7 @@ import { createLsCommand } from './commands/ls.ts';
 import { createMountCommand } from './commands/mount.ts';
 import { createRestoreCommand } from './commands/restore.ts';
 import { createUmountCommand } from './commands/umount.ts';
+import { createVerifyCommand } from './commands/verify.ts';
 import { exitCodeHelp } from './exit-code.ts';
 import { explainUnknownCommand } from './unknown-command.ts';
 
@@ -35,6 +36,7 @@ ${exitCodeHelp}`,
   program.addCommand(createCatCommand(context));
   program.addCommand(createFindCommand(context));
   program.addCommand(createRestoreCommand(context));
+  program.addCommand(createVerifyCommand(context));
   program.addCommand(createBenchmarkCommand(context));
   program.addCommand(createDoctorCommand(context));
   program.addCommand(createDemoCommand(context));

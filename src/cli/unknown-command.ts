@@ -13,7 +13,7 @@ const clientCommands: Readonly<Record<string, string>> = {
 };
 
 /** Promised for later. */
-const laterCommands: ReadonlySet<string> = new Set('backup verify key'.split(' '));
+const laterCommands: ReadonlySet<string> = new Set('backup key'.split(' '));
 
 /** Message and hint for a name that is none of our commands; undefined where there is nothing to say. */
 export function explainUnknownCommand(

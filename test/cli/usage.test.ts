@@ -66,8 +66,10 @@ const refused: readonly (readonly [line: string, said: RegExp])[] = [
   ['cat -r /x --cache-dir /c --cache-size big vm/1', /--cache-size.*500M/],
   ['cat -r /x --cache-dir /c --cache-size 0 vm/1', /--cache-size.*500M/],
   ['backup a.img:/dev/sda', /'backup' is not in this version/],
-  ['verify', /'verify' is not in this version/],
   ['key create', /'key' is not in this version/],
+  ['verify', /no repository given/],
+  ['verify -r /x --concurrency 0', /--concurrency.*at least 1/],
+  ['verify -r /x --cache-dir /c', /unknown option '--cache-dir'/],
   ['benchmark --seconds 0', /--seconds.*number of seconds/],
   ['benchmark vm/100', /no repository given/],
   // What users of proxmox-backup-client type.
