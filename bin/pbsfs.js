@@ -3,7 +3,8 @@
 // the thread pool gets its size (libuv reads it once, at the first use), and a Node that is too old hands
 // over to the one that `npm ci` puts into the checkout. It must itself run on such an old Node.
 import { spawn } from 'node:child_process';
-import { existsSync, fstatSync } from 'node:fs';
+import { existsSync, fstatSync, statSync } from 'node:fs';
+import * as module from 'node:module';
 import * as os from 'node:os';
 import { fileURLToPath } from 'node:url';
 import * as v8 from 'node:v8';
@@ -58,7 +59,25 @@ function handOver(node) {
   });
 }
 
+/**
+ * Keeps what Node compiles, and the sources without their types, for the next start: it takes a third of the time
+ * then, and 30 MB less for each thread. Only below a home that is ours: others could leave code there for us to run.
+ */
+function keepCompiled() {
+  const { HOME: home, XDG_CACHE_HOME: cacheHome, NODE_COMPILE_CACHE: chosen } = process.env;
+  if (!home || chosen !== undefined) return;
+  try {
+    if (statSync(home).uid !== process.getuid?.()) return;
+  } catch {
+    return;
+  }
+  // The environment tells the threads too.
+  process.env.NODE_COMPILE_CACHE = `${cacheHome || `${home}/.cache`}/pbsfs/compiled`;
+  module.enableCompileCache(process.env.NODE_COMPILE_CACHE);
+}
+
 async function start() {
+  keepCompiled();
   // A process that ends while this compiler works in the background and wants memory waits for ever
   // (nodejs/node#54918; seen after a long read). Nothing here gains by it.
   v8.setFlagsFromString('--no-maglev');
