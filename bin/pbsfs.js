@@ -3,7 +3,7 @@
 // the thread pool gets its size (libuv reads it once, at the first use), and a Node that is too old hands
 // over to the one that `npm ci` puts into the checkout. It must itself run on such an old Node.
 import { spawn } from 'node:child_process';
-import { existsSync, fstatSync, statSync } from 'node:fs';
+import { existsSync, fstatSync, mkdirSync, statSync } from 'node:fs';
 import * as module from 'node:module';
 import * as os from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -66,14 +66,20 @@ function handOver(node) {
 function keepCompiled() {
   const { HOME: home, XDG_CACHE_HOME: cacheHome, NODE_COMPILE_CACHE: chosen } = process.env;
   if (!home || chosen !== undefined) return;
+  const caches = cacheHome || `${home}/.cache`;
+  const directory = `${caches}/pbsfs/compiled`;
   try {
     if (statSync(home).uid !== process.getuid?.()) return;
+    // One by one: Node's way to make all of a path never ends where a filesystem refuses it oddly (/proc).
+    for (const path of [caches, `${caches}/pbsfs`, directory]) {
+      if (!existsSync(path)) mkdirSync(path, { mode: 0o700 });
+    }
   } catch {
     return;
   }
   // The environment tells the threads too.
-  process.env.NODE_COMPILE_CACHE = `${cacheHome || `${home}/.cache`}/pbsfs/compiled`;
-  module.enableCompileCache(process.env.NODE_COMPILE_CACHE);
+  process.env.NODE_COMPILE_CACHE = directory;
+  module.enableCompileCache(directory);
 }
 
 async function start() {
