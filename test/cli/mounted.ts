@@ -65,14 +65,20 @@ export async function startMount(
   const mounted = new MountProcess(startCli(['mount', ...args], { env }));
   const hasLine = async (): Promise<boolean> => mounted.stdout.includes('\n');
   const ended = mounted.ended.then(() => assert.fail(`ended early: ${mounted.stderr}`));
-  await Promise.race([until('the mount is up', hasLine), ended]);
+  try {
+    await Promise.race([until('the mount is up', hasLine), ended]);
+  } catch (error) {
+    // Nobody else would end it, and the test would wait for it for ever.
+    await mounted.stop('SIGTERM');
+    throw error;
+  }
   ended.catch(() => {});
   return mounted;
 }
 
-/** Asks again and again, for ten seconds. */
+/** Asks again and again, for half a minute: machines that run tests are busy. */
 export async function until(what: string, condition: () => Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 10_000; Date.now() < end; await delay(20)) {
+  for (const end = Date.now() + 30_000; Date.now() < end; await delay(20)) {
     if (await condition()) return;
   }
   assert.fail(`waited in vain until ${what}`);
