@@ -8,7 +8,7 @@
  *   npm run bench -- --only sequential --only direct --runs 3 --size 512M --data /var/tmp/bench
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { loadavg, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { bigFile } from './cases/big-file.ts';
@@ -49,7 +49,7 @@ const cases: readonly BenchCase[] = [
 
 const MiB = 1024 * 1024;
 /** What the issue of pxar archives asks for: so many files, and half as many again in one directory. */
-const treeFiles = 100_000;
+const fullTreeFiles = 100_000;
 const quickTreeFiles = 2000;
 
 function parseSize(text: string): number {
@@ -113,11 +113,12 @@ const { quick, only } = values;
 const chosen = cases.filter(({ name }) => only?.includes(name) ?? true);
 if (chosen.length === 0) throw new Error('no such case: --list names them');
 const runs = { runs: quick ? 1 : Number(values.runs), warmUps: quick ? 0 : 1 };
+const [load = 0] = loadavg();
 const directory = resolve(values.data ?? mkdtempSync(join(tmpdir(), 'pbsfs-bench-')));
 mkdirSync(directory, { recursive: true });
 try {
   const size = parseSize(quick ? '128M' : values.size);
-  const environment = openEnvironment(directory, size, quick ? quickTreeFiles : treeFiles);
+  const environment = openEnvironment(directory, size, quick ? quickTreeFiles : fullTreeFiles);
   const results: CaseResult[] = [];
   const sections: string[] = [];
   for (const benchCase of chosen) {
@@ -132,7 +133,9 @@ try {
     console.log(sections.at(-1));
   }
   if (only === undefined && !quick) {
-    const head = [await formatHead(runs.runs), formatSummary(results)];
+    const { imageSize, treeFiles } = environment;
+    const facts = { runs: runs.runs, imageSize, treeFiles, load };
+    const head = [await formatHead(facts), formatSummary(results)];
     writeFileSync(new URL('RESULTS.md', import.meta.url), [...head, ...sections].join('\n'));
     writeFileSync(new URL('../docs/performance.svg', import.meta.url), drawChart(results));
   }

@@ -42,7 +42,7 @@ export function formatCase({ benchCase, work, wanted, samples }: CaseResult): st
     row(['---', '---:', '---:', '---:', '---:', '---']),
     ...rows,
     '',
-    ...wanted.map((one) => `- ${formatWanted(one, one.value(medians)).join(' ')}`),
+    ...wanted.map((one) => formatItem(formatWanted(one, one.value(medians)))),
     '',
   ].join('\n');
 }
@@ -64,14 +64,19 @@ export function formatSummary(results: readonly CaseResult[]): string {
   ].join('\n');
 }
 
-/** Mark, figure, what it is, and what is wanted. */
+type Judged = readonly [mark: string, reached: string, what: string, wish: string];
+
+function formatItem([mark, reached, what, wish]: Judged): string {
+  return `- ${mark} ${reached} ${what} (wanted: ${wish})`;
+}
+
 function formatWanted(
   { what, bound, limit, unit = ' ×' }: Wanted,
   value: number | undefined,
-): readonly [mark: string, reached: string, what: string, wish: string] {
+): Judged {
   const digits = unit === ' ×' || unit === ' s' ? 2 : 0;
-  const wish = `(${bound} ${limit}${unit})`;
-  if (value === undefined) return ['–', '(not measured)', what, wish];
+  const wish = `${bound} ${limit}${unit}`;
+  if (value === undefined) return ['–', 'not measured', what, wish];
   const isMet = bound === 'at least' ? value >= limit : value <= limit;
   return [isMet ? '✓' : '✗', `**${value.toFixed(digits)}${unit}**`, what, wish];
 }
@@ -106,8 +111,16 @@ function row(cells: readonly string[]): string {
   return `| ${cells.join(' | ')} |`;
 }
 
+export interface RunFacts {
+  readonly runs: number;
+  readonly imageSize: number;
+  readonly treeFiles: number;
+  /** Processes that wanted to run before the first case did. */
+  readonly load: number;
+}
+
 /** Machine, date and commit: figures mean nothing without them. */
-export async function formatHead(runs: number): Promise<string> {
+export async function formatHead({ runs, imageSize, treeFiles, load }: RunFacts): Promise<string> {
   const [first] = cpus();
   const commit = (await run('git', ['describe', '--always', '--dirty'])).trim();
   const kernel = release().split('.').slice(0, 2).join('.');
@@ -119,7 +132,9 @@ export async function formatHead(runs: number): Promise<string> {
     `- machine: ${cpus().length} × ${first?.model.trim() ?? 'unknown processor'}, ${Math.round(totalmem() / GiB)} GiB`,
     `- system: Linux ${kernel}, Node ${process.version}`,
     `- date: ${new Date().toISOString().slice(0, 10)}, commit ${commit}`,
+    `- data: an image of ${(imageSize / GiB).toFixed(2)} GiB; a tree of ${treeFiles} files, half as many again in one directory`,
     `- ${runs} runs each after one to warm up, in turn; stored chunks are in the page cache, mounts are fresh`,
+    `- load of the machine before: ${load.toFixed(1)}`,
     '',
   ].join('\n');
 }

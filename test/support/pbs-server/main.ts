@@ -15,6 +15,7 @@ interface Switches {
   /** Milliseconds. */
   readonly authDelay?: number;
   readonly loginDelay?: number;
+  readonly answerDelay?: number;
   /** Seconds. */
   readonly ticketLifetime?: number;
   readonly clockOffset?: number;
@@ -28,6 +29,7 @@ async function applySwitches(server: PbsServer, switches: Switches): Promise<voi
   for (const fault of switches.faults ?? []) server.faults.add(fault);
   server.authDelay = switches.authDelay ?? server.authDelay;
   server.loginDelay = switches.loginDelay ?? server.loginDelay;
+  server.answerDelay = switches.answerDelay ?? server.answerDelay;
   server.access.ticketLifetime = switches.ticketLifetime ?? server.access.ticketLifetime;
   server.access.clockOffset = switches.clockOffset ?? server.access.clockOffset;
   if (server.link !== undefined) Object.assign(server.link, switches.link);

@@ -16,6 +16,8 @@ export interface SessionContext {
   readonly isS3Proxy: boolean;
   /** Milliseconds before a 401. */
   authDelay(): number;
+  /** Milliseconds before every answer. */
+  answerDelay(): number;
   /** Told of each request that is answered. */
   count(kind: 'index' | 'chunk' | 'other', path: string): void;
 }
@@ -64,7 +66,7 @@ export class ReaderProtocol {
     if (fault === 'silence') return;
     if (fault === 'goaway') this.session.goaway(0);
     const answer = faultAnswer(fault) ?? this.#answer(method, url);
-    const delay = (answer.delay ?? 0) + (fault === 'slow' ? 100 : 0);
+    const delay = (answer.delay ?? 0) + this.#context.answerDelay() + (fault === 'slow' ? 100 : 0);
     if (delay === 0) this.#send(stream, answer, fault);
     else setTimeout(() => this.#send(stream, answer, fault), delay).unref();
     if (fault === 'goaway') this.session.close();

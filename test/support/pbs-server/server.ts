@@ -62,6 +62,8 @@ export class PbsServer implements AsyncDisposable {
   authDelay: number;
   /** Milliseconds before the answer to a login. */
   loginDelay = 0;
+  /** Milliseconds before every answer: a distance that, unlike `link`, takes no processor time. */
+  answerDelay = 0;
   /** Every request as `kind path`, in order. */
   readonly requests: string[] = [];
   /** TCP connections that were made. */
@@ -232,6 +234,7 @@ export class PbsServer implements AsyncDisposable {
       (answer.delay ?? 0) +
       (answer.status === 401 ? this.authDelay : 0) +
       (kind === 'login' ? this.loginDelay : 0) +
+      this.answerDelay +
       (fault === 'slow' ? 100 : 0);
     if (delay > 0) await new Promise((resolve) => setTimeout(resolve, delay));
   }
@@ -266,6 +269,7 @@ export class PbsServer implements AsyncDisposable {
       snapshotPath,
       faults: this.faults,
       authDelay: () => this.authDelay,
+      answerDelay: () => this.answerDelay,
       isS3Proxy: this.#isS3Proxy,
       count: (kind, path) => this.requests.push(`${kind} ${path}`),
     });
