@@ -87,6 +87,9 @@ async function start() {
   // A process that ends while this compiler works in the background and wants memory waits for ever
   // (nodejs/node#54918; seen after a long read). Nothing here gains by it.
   v8.setFlagsFromString('--no-maglev');
+  // Chunks come and go outside of the heap, which is small. Collecting it bit by bit, V8 starts anew with every
+  // 64 MiB that come, and takes a fifth of the time of a read from a server.
+  v8.setFlagsFromString('--no-incremental-marking');
   process.env.UV_THREADPOOL_SIZE ??= String(os.availableParallelism() + 4);
   if (process.env.PBSFS_RELAYED === '1' && process.connected) {
     delete process.env.PBSFS_RELAYED;
