@@ -7,7 +7,7 @@
  *
  * Nothing here can write to a repository. Every function throws `PbsfsError` only.
  */
-export { type ImageOptions, openImage } from './archives/image.ts';
+export { type Image, type ImageOptions, openImage } from './archives/image.ts';
 export { KeyRing, type MasterKey } from './archives/key-ring.ts';
 export { type OpenedIndex, SnapshotArchives } from './archives/snapshot-archives.ts';
 export type { CachedChunkReader } from './chunks/cached-chunk-reader.ts';

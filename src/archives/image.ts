@@ -2,9 +2,12 @@
 import { CachedChunkReader } from '../chunks/cached-chunk-reader.ts';
 import { ChunkCache } from '../chunks/chunk-cache.ts';
 import { ChunkFetcher } from '../chunks/chunk-fetcher.ts';
-import type { ChunkDecoder } from '../chunks/decoder-threads.ts';
+import { type ChunkDecoder, DecoderThreads } from '../chunks/decoder-threads.ts';
+import { defaultPrefetch, PrefetchBudget, withPrefetch } from '../chunks/prefetcher.ts';
 import { withContext } from '../errors.ts';
+import type { ChunkIndex } from '../formats/chunk-index.ts';
 import { formatSnapshot } from '../formats/snapshot-path.ts';
+import type { SparseReadAt } from '../read-at.ts';
 import { Semaphore } from '../semaphore.ts';
 import type { OpenedIndex, SnapshotArchives } from './snapshot-archives.ts';
 
@@ -41,6 +44,13 @@ export interface ImageOptions {
   readonly cacheChunks?: number;
   /** Chunks fetched and decoded at once. */
   readonly concurrency?: number;
+  /** Most chunks brought ahead of one who reads forward, within a quarter of the cache; 0 turns it off. */
+  readonly prefetch?: number;
+}
+
+/** An archive opened by itself, as its bytes. */
+export interface Image extends SparseReadAt, Disposable {
+  readonly index: ChunkIndex;
 }
 
 const defaultImageCacheChunks = 8;
@@ -55,14 +65,30 @@ export async function openImage(
   archives: SnapshotArchives,
   filename: string,
   options: ImageOptions = {},
-): Promise<CachedChunkReader> {
-  const resources = {
-    cache: new ChunkCache({ chunks: options.cacheChunks ?? defaultImageCacheChunks }),
-    limiter: new Semaphore(options.concurrency ?? defaultConcurrency),
-  };
+): Promise<Image> {
+  const concurrency = options.concurrency ?? defaultConcurrency;
+  const cache = new ChunkCache({ chunks: options.cacheChunks ?? defaultImageCacheChunks });
+  const limiter = new Semaphore(concurrency);
   const opened = await archives.openIndex(filename);
   await withContext({ snapshot: formatSnapshot(archives.snapshot), archive: filename }, async () =>
     archives.cryptFor(opened.cryptMode),
   );
-  return createChunkReader(archives, filename, opened, resources);
+  const decoder = new DecoderThreads();
+  const reader = createChunkReader(archives, filename, opened, { cache, limiter, decoder });
+  const lease = cache.acquire();
+  const budget = new PrefetchBudget({
+    chunks: options.prefetch ?? defaultPrefetch,
+    cacheBytes: cache.maxBytes,
+    concurrency,
+  });
+  const image = withPrefetch(reader, reader, budget);
+  const stopPrefetch = image[Symbol.dispose];
+  return Object.assign(image, {
+    index: opened.index,
+    [Symbol.dispose]: () => {
+      stopPrefetch();
+      lease[Symbol.dispose]();
+      decoder[Symbol.dispose]();
+    },
+  });
 }

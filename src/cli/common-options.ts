@@ -1,9 +1,9 @@
 /** Options that several commands have, with their parsers, so that each is declared and explained once. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { defaultPrefetch } from '../chunks/prefetcher.ts';
 import { PbsfsError } from '../errors.ts';
 import { type Namespace, parseNamespace } from '../formats/snapshot-path.ts';
 import { parseTimeFormat, type TimeFormat } from '../tree/time-format.ts';
-import { defaultPrefetch } from '../tree/tree-context.ts';
 import { addCacheOptions, type CacheOptions } from './cache-options.ts';
 import { exitCodeHelp } from './exit-code.ts';
 import { type LogOptions, logLevels } from './logging.ts';

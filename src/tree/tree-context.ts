@@ -13,14 +13,14 @@ import { AsyncLruCache } from '../chunks/async-lru-cache.ts';
 import type { CachedChunkReader } from '../chunks/cached-chunk-reader.ts';
 import { ChunkCache } from '../chunks/chunk-cache.ts';
 import { DecoderThreads } from '../chunks/decoder-threads.ts';
-import { PrefetchBudget, Prefetcher } from '../chunks/prefetcher.ts';
+import { defaultPrefetch, PrefetchBudget, withPrefetch } from '../chunks/prefetcher.ts';
 
 import { formatError, isPbsfsError, PbsfsError, withContext } from '../errors.ts';
 import { catalogName } from '../formats/archive-name.ts';
 import type { CryptMode } from '../formats/manifest.ts';
 import { formatSnapshot, type Namespace, type SnapshotId } from '../formats/snapshot-path.ts';
 import type { Logger } from '../log.ts';
-import { borrow, type ReadAt, type SparseReadAt } from '../read-at.ts';
+import type { ReadAt, SparseReadAt } from '../read-at.ts';
 import type { Repository } from '../repository/repository.ts';
 import { Semaphore } from '../semaphore.ts';
 
@@ -52,8 +52,6 @@ export interface TreeOptions {
 
 /** New snapshots should be there when the administrator looks twice; a walk should not ask again. */
 const defaultListingSeconds = 3;
-/** Where whole-image restores stopped to gain in published measurements, between 8 and 16. */
-export const defaultPrefetch = 12;
 /** Opened snapshots kept: a manifest and a key each. */
 const maxOpenSnapshots = 256;
 /** pxar archives kept open: each remembers tables and listings of up to 32 MiB. */
@@ -117,6 +115,7 @@ export class TreeContext implements AsyncDisposable {
     this.#prefetch = new PrefetchBudget({
       chunks: options.prefetch ?? defaultPrefetch,
       cacheBytes: this.#chunks.cache.maxBytes,
+      concurrency: options.concurrency,
     });
     this.#snapshots = new AsyncLruCache({ maxBytes: maxOpenSnapshots, sizeOf: () => 1 });
     this.#opened = new AsyncLruCache({
@@ -168,30 +167,14 @@ export class TreeContext implements AsyncDisposable {
   async openChunked(place: ArchivePlace, signal?: AbortSignal): Promise<OpenFile> {
     const { reader, source } = await this.#readable(place, signal);
     const lease = this.#chunks.cache.acquire();
-    const prefetcher = new Prefetcher(reader, this.#prefetch);
-    return {
-      size: source.size,
-      get dataSize() {
-        return source.dataSize;
-      },
-      read: (offset, length, readSignal) => {
-        const slices = source.read(offset, length, readSignal);
-        prefetcher.onRead(offset, length);
-        return slices;
-      },
-      borrow: (offset, length, readSignal) => {
-        const loan = borrow(source, offset, length, readSignal);
-        prefetcher.onRead(offset, length);
-        return loan;
-      },
-      nextData: (offset) => source.nextData(offset),
-      nextHole: (offset) => source.nextHole(offset),
+    const file = withPrefetch(source, reader, this.#prefetch);
+    return Object.assign(file, {
       chunks: reader,
       [Symbol.asyncDispose]: async () => {
-        prefetcher[Symbol.dispose]();
+        file[Symbol.dispose]();
         lease[Symbol.dispose]();
       },
-    };
+    });
   }
 
   /** The root of a pxar archive, opened once however many look into it. */

@@ -36,7 +36,8 @@ function open(archive: MemoryArchive, settings: Settings = {}): Opened {
   });
   const cache = settings.cache ?? new ChunkCache({ chunks: Math.ceil(cacheBytes / cacheUnit) });
   const reader = new CachedChunkReader({ index: archive.index, fetcher, cache });
-  const budget = settings.budget ?? new PrefetchBudget({ chunks: window, cacheBytes });
+  const budget =
+    settings.budget ?? new PrefetchBudget({ chunks: window, cacheBytes, concurrency: 32 });
   const prefetcher = new Prefetcher(reader, budget);
   return {
     reader,
@@ -104,7 +105,7 @@ test('what is cached, in flight or zero is not fetched again', async () => {
 
 test('a window takes a quarter of the cache, shared by the streams that run', async () => {
   const cacheBytes = 48 * chunkSize;
-  const budget = new PrefetchBudget({ chunks: 100, cacheBytes });
+  const budget = new PrefetchBudget({ chunks: 100, cacheBytes, concurrency: 32 });
   const [first, second] = [archiveOf(64), archiveOf(64)];
   const [a, b] = [open(first, { budget }), open(second, { budget })];
   for (let i = 0; i < 8; i++) await a.read(i * chunkSize, chunkSize);
@@ -115,8 +116,26 @@ test('a window takes a quarter of the cache, shared by the streams that run', as
   assert.equal(second.reads.length, 8 + 6);
 });
 
+test('who waits is not behind all that is brought ahead', async () => {
+  const archive = archiveOf(64);
+  const started: string[] = [];
+  const { readChunk } = archive.reader;
+  archive.reader.readChunk = async (digest, signal) => {
+    started.push(Buffer.from(digest).toString('hex'));
+    if (started.length > 3) await new Promise(() => {});
+    return readChunk(digest, signal);
+  };
+  const budget = new PrefetchBudget({ chunks: 12, cacheBytes: 64 * cacheUnit, concurrency: 4 });
+  const { read, reader } = open(archive, { budget });
+  for (let i = 0; i < 3; i++) await read(i * chunkSize, chunkSize);
+  await settled(archive);
+  void reader.read(60 * chunkSize, 1);
+  await settled(archive);
+  assert.deepEqual(started.slice(3), [archive.digest(3), archive.digest(60)]);
+});
+
 test('a handle that is closed gives its share back', () => {
-  const budget = new PrefetchBudget({ chunks: 12, cacheBytes: 400 });
+  const budget = new PrefetchBudget({ chunks: 12, cacheBytes: 400, concurrency: 32 });
   const { prefetcher } = open(archiveOf(8), { budget });
   for (let i = 0; i < 4; i++) prefetcher.onRead(i * chunkSize, chunkSize);
   budget.changeStreams(1);

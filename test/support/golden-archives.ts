@@ -1,8 +1,7 @@
 /** Archives of the golden datastore, opened through every layer below. */
-import { type ImageOptions, openImage } from '../../src/archives/image.ts';
+import { type Image, type ImageOptions, openImage } from '../../src/archives/image.ts';
 import { KeyRing } from '../../src/archives/key-ring.ts';
 import { SnapshotArchives } from '../../src/archives/snapshot-archives.ts';
-import type { CachedChunkReader } from '../../src/chunks/cached-chunk-reader.ts';
 import { isBackupType, parseNamespace } from '../../src/formats/snapshot-path.ts';
 import { openDatastore } from '../../src/repository/datastore/datastore.ts';
 import { goldenStore } from './golden.ts';
@@ -24,7 +23,7 @@ export async function openGoldenArchive(
   path: string,
   filename: string,
   options: ImageOptions = {},
-): Promise<CachedChunkReader> {
+): Promise<Image> {
   const [rest = '', namespace = ''] = path.split(':').reverse();
   const [type = '', id = '', time = ''] = rest.split('/');
   if (!isBackupType(type)) throw new Error(`no backup type: ${type}`);
