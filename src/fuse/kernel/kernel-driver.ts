@@ -11,6 +11,7 @@ import { parseDescriptor, prepareMountPoint } from '../mount-point.ts';
 import { findProgram } from '../system-program.ts';
 import { detach } from '../unmount.ts';
 import { type Attached, attach, missingHelper } from './attach.ts';
+import { releaseIdleMemory } from './idle-memory.ts';
 import { type Libc, loadLibc } from './libc.ts';
 import { raiseReadAhead } from './read-ahead.ts';
 import {
@@ -70,8 +71,14 @@ async function mount(
   const openSource = givenSource ?? bestSource(libc);
   const attached = await attach(mountPoint, options, libc);
   const session = new Session(root, sendTo(attached.device), options);
-  const source = openSource(attached.device, (bytes) => session.receive(bytes));
-  const done = serve(mountPoint, source, session, attached);
+  const idleMemory = releaseIdleMemory(libc, () => session.openFiles > 0);
+  const source = openSource(attached.device, (bytes) => {
+    idleMemory.touch();
+    session.receive(bytes);
+  });
+  const done = serve(mountPoint, source, session, attached).finally(() =>
+    idleMemory[Symbol.dispose](),
+  );
   // Not awaited yet by anybody, and never an unhandled rejection.
   done.catch(() => {});
   await Promise.race([session.started, done.then(failedStart)]);

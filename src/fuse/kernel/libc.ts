@@ -1,6 +1,7 @@
 /**
  * The few calls of the C library that Node does not offer, through `koffi`: receiving a descriptor over a
- * socket, and waiting until a device can be read. `koffi` is optional, so it is loaded when first needed.
+ * socket, waiting until a device can be read, and giving memory back. `koffi` is optional, so it is loaded when
+ * first needed.
  *
  *   msghdr   0 name, 8 name length, 16 -> iovec, 24 iovecs, 32 -> control, 40 control length, 48 flags
  *   iovec    0 -> data, 8 length
@@ -19,6 +20,8 @@ export interface Libc {
   receiveDescriptor(socket: number): Promise<number | undefined>;
   /** Calls back whenever `descriptor`, made non-blocking, can be read, until the result is closed. */
   watch(descriptor: number, onReadable: () => void): { close(): void };
+  /** Gives memory that was freed back to the system, where the C library keeps it. */
+  trimMemory(): void;
 }
 
 /** Values of `asm-generic/socket.h`, `fcntl.h` and `linux/socket.h`. */
@@ -30,10 +33,6 @@ const SOL_SOCKET = 1;
 const SCM_RIGHTS = 1;
 const F_GETFL = 3;
 const F_SETFL = 4;
-/** `malloc.h` of glibc. */
-const M_MMAP_THRESHOLD = -3;
-/** Below the usual chunk of an image, above nearly all that Node allocates besides. */
-const mappedFrom = 1024 * 1024;
 
 type Koffi = typeof import('koffi').default;
 type NativeFunction = ReturnType<ReturnType<Koffi['load']>['func']>;
@@ -45,7 +44,6 @@ export async function loadLibc(): Promise<Libc> {
   }
   const koffi = await loadKoffi();
   const libc = koffi.load(null);
-  returnFreedChunks(libc);
   const socketpair = libc.func('int socketpair(int, int, int, void *)');
   const recvmsg = libc.func('long recvmsg(int, void *, int)');
   const fcntl = libc.func('int fcntl(int, int, ...)');
@@ -63,18 +61,17 @@ export async function loadLibc(): Promise<Libc> {
       const handle = koffi.node.poll(descriptor, { readable: true }, onReadable);
       return { close: () => handle.close() };
     },
+    trimMemory: bindTrim(libc),
   };
 }
 
-/**
- * Makes freed chunks go back to the system at once. By itself glibc raises its threshold with the first one that is
- * freed and keeps the rest: 40 MiB more at the peak of a long read, and all of the cache in an idle mount.
- */
-function returnFreedChunks(libc: ReturnType<Koffi['load']>): void {
+/** malloc_trim(3) of glibc; musl has neither the call nor the need. */
+function bindTrim(libc: ReturnType<Koffi['load']>): () => void {
   try {
-    libc.func('int mallopt(int, int)')(M_MMAP_THRESHOLD, mappedFrom);
+    const trim = libc.func('int malloc_trim(size_t)');
+    return () => trim(0);
   } catch {
-    // Not glibc: musl has neither the call nor the habit.
+    return () => {};
   }
 }
 
