@@ -12,6 +12,7 @@ import { loadavg, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { bigFile } from './cases/big-file.ts';
+import { decode } from './cases/decode.ts';
 import { diskCache } from './cases/disk-cache.ts';
 import { firstTouch } from './cases/first-touch.ts';
 import { largeIndex } from './cases/large-index.ts';
@@ -31,6 +32,7 @@ import { type CaseResult, formatCase, formatHead, formatSummary } from './suppor
 const cases: readonly BenchCase[] = [
   buffered,
   direct,
+  decode,
   server,
   restore,
   prefetch,
@@ -69,10 +71,15 @@ function openEnvironment(directory: string, size: number, files: number): Enviro
   };
 }
 
+interface Amount {
+  readonly runs: number;
+  readonly warmUps: number;
+}
+
 async function runCase(
   benchCase: BenchCase,
   environment: Environment,
-  { runs, warmUps }: { runs: number; warmUps: number },
+  { runs, warmUps }: Amount,
 ): Promise<CaseResult> {
   await using prepared = await benchCase.prepare(environment);
   const { contestants, wanted, work } = prepared;
@@ -86,6 +93,21 @@ async function runCase(
     }
   }
   return { benchCase, work, wanted, samples };
+}
+
+/** A case that fails does not take the others with it. */
+async function runOrTell(
+  benchCase: BenchCase,
+  environment: Environment,
+  amount: Amount,
+): Promise<CaseResult | string> {
+  try {
+    return await runCase(benchCase, environment, amount);
+  } catch (error) {
+    console.error(error);
+    process.exitCode = 1;
+    return 'it failed';
+  }
 }
 
 async function whyNot({ needs = [] }: BenchCase): Promise<string | undefined> {
@@ -122,15 +144,14 @@ try {
   const results: CaseResult[] = [];
   const sections: string[] = [];
   for (const benchCase of chosen) {
-    const obstacle = await whyNot(benchCase);
-    if (obstacle !== undefined) {
-      sections.push(`## ${benchCase.title}\n\nNot run: ${obstacle}.\n`);
-    } else {
-      const result = await runCase(benchCase, environment, runs);
-      results.push(result);
-      sections.push(formatCase(result));
-    }
-    console.log(sections.at(-1));
+    const outcome = (await whyNot(benchCase)) ?? (await runOrTell(benchCase, environment, runs));
+    if (typeof outcome !== 'string') results.push(outcome);
+    const section =
+      typeof outcome === 'string'
+        ? `## ${benchCase.title}\n\nNot run: ${outcome}.\n`
+        : formatCase(outcome);
+    sections.push(section);
+    console.log(section);
   }
   if (only === undefined && !quick) {
     const { imageSize, treeFiles } = environment;

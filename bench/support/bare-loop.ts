@@ -15,6 +15,7 @@ import { promisify } from 'node:util';
 import { zstdDecompress } from 'node:zlib';
 import type { Contestant, Sample } from './bench-case.ts';
 import { imageName, snapshotOf } from './dataset.ts';
+import { chunkSize } from './image-content.ts';
 import { costOf, run } from './processes.ts';
 import { portOf, startTestServer } from './test-server.ts';
 
@@ -117,21 +118,24 @@ function get(session: ClientHttp2Session, path: string): Promise<Buffer> {
 
 async function readImage(session: ClientHttp2Session, archive: string): Promise<void> {
   const index = await get(session, `/download?file-name=${archive}`);
-  const chunkSize = Number(index.readBigUInt64LE(72));
   const zero = await digestOf(Buffer.alloc(chunkSize));
   let at = indexHeaderSize;
   const readChunks = async (): Promise<void> => {
     while (at < index.length) {
       const digest = index.toString('hex', at, at + digestSize);
       at += digestSize;
-      if (digest !== zero) await readChunk(session, digest, chunkSize);
+      if (digest !== zero) await readChunk(session, digest);
     }
   };
   await Promise.all(Array.from({ length: chunksAtOnce }, readChunks));
 }
 
-async function readChunk(session: ClientHttp2Session, digest: string, chunkSize: number) {
-  const raw = await get(session, `/chunk?digest=${digest}`);
+async function readChunk(session: ClientHttp2Session, digest: string): Promise<void> {
+  await decodeOnPool(await get(session, `/chunk?digest=${digest}`), digest);
+}
+
+/** Unpacks and hashes one chunk on Node's thread pool. */
+export async function decodeOnPool(raw: Buffer, digest: string): Promise<void> {
   const payload = raw.subarray(headerSize);
   const bytes =
     raw[0] === zstdMagic

@@ -25,7 +25,7 @@ export interface Dataset {
 
 /** How an image is filled. */
 export interface ImagePlan {
-  /** Backup id of the VM. */
+  /** Start of the VM's backup id. */
   readonly id: string;
   readonly size: number;
   /** Chunks from this one on are zeros. */
@@ -43,7 +43,9 @@ export function snapshotOf(id: string): SnapshotId {
 
 /** The image of a plan, written to `store` unless it is there already. */
 export function makeDataset(store: string, plan: ImagePlan): Dataset {
-  const snapshot = snapshotOf(plan.id);
+  // Images of other runs may lie there too.
+  const id = `${plan.id}-${plan.size}`;
+  const snapshot = snapshotOf(id);
   const path = formatSnapshot(snapshot);
   const chunkCount = Math.ceil(plan.size / chunkSize);
   const lengths = Array.from({ length: chunkCount }, (_, i) =>
@@ -60,7 +62,7 @@ export function makeDataset(store: string, plan: ImagePlan): Dataset {
     writeImageIndex(store, snapshot, plan.size, digests);
   }
   return {
-    id: plan.id,
+    id,
     store,
     indexFile: join(store, path, `${imageName}.fidx`),
     chunkDirectory: join(store, '.chunks'),

@@ -94,7 +94,7 @@ export async function peersReading(
   const contestants: Contestant[] = [];
   for (const peer of peers) {
     if (!(await isInstalled(peer.command))) continue;
-    const repository = join(directory, peer.command);
+    const repository = join(directory, `${peer.command}-${size}`);
     const image = join(directory, `image-${size}`);
     if (!existsSync(repository)) {
       writeImage(image, size);
