@@ -1,5 +1,7 @@
 /** A part of something readable as a thing of its own: a file in an archive, a partition of a disk. */
-import type { ReadAt, SparseReadAt } from './read-at.ts';
+import { borrow, type Loan, type ReadAt, type SparseReadAt } from './read-at.ts';
+
+const nothing: Loan = { slices: [], [Symbol.dispose]: () => {} };
 
 /** `size` bytes of `source` from `start` on; they must lie within it. */
 export function readRange(source: ReadAt, start: number, size: number): ReadAt {
@@ -8,6 +10,10 @@ export function readRange(source: ReadAt, start: number, size: number): ReadAt {
     read: async (offset, length, signal) => {
       const wanted = Math.min(length, size - offset);
       return wanted <= 0 ? [] : await source.read(start + offset, wanted, signal);
+    },
+    borrow: async (offset, length, signal) => {
+      const wanted = Math.min(length, size - offset);
+      return wanted <= 0 ? nothing : await borrow(source, start + offset, wanted, signal);
     },
   };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { readAtBuffer, readBytes, type SparseReadAt } from '../src/read-at.ts';
+import { borrow, readAtBuffer, readBytes, type SparseReadAt } from '../src/read-at.ts';
 import { readRange, sparseRange } from '../src/read-range.ts';
 
 test('a range reads as a slice of its source, wherever it is asked', async () => {
@@ -14,6 +14,8 @@ test('a range reads as a slice of its source, wherever it is asked', async () =>
       assert.equal(range.size, end - start);
       const expected = bytes.subarray(start, end).subarray(offset, offset + length);
       assert.deepEqual(Buffer.from(await readBytes(range, offset, length)), Buffer.from(expected));
+      using loan = await borrow(range, offset, length);
+      assert.deepEqual(Buffer.concat(loan.slices), Buffer.from(expected));
     }),
   );
 });

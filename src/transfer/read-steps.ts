@@ -1,10 +1,11 @@
 /** Reads a file forward in steps, some of them on their way while the one before is written. */
 import { PbsfsError } from '../errors.ts';
+import { borrow, type Loan } from '../read-at.ts';
 import type { OpenFile } from '../tree/node.ts';
 
-export interface Step {
+/** Disposed when its bytes are written. */
+export interface Step extends Loan {
   readonly offset: number;
-  readonly slices: readonly Uint8Array[];
 }
 
 /** The average chunk of a pxar archive, and every chunk of an image. */
@@ -14,7 +15,7 @@ const stepsAhead = 2;
 
 /** Only the data; holes are left out. */
 export function readData(file: OpenFile, signal: AbortSignal): AsyncGenerator<Step> {
-  return readRanges(dataRanges(file), (start, end) => readFully(file, start, end, signal));
+  return readRanges(dataRanges(file), (start, end) => borrowFully(file, start, end, signal));
 }
 
 /** All of it, holes as zeros; `salvage` gives what a step that cannot be read is to be. */
@@ -25,9 +26,9 @@ export function readAll(
 ): AsyncGenerator<Step> {
   return readRanges([[0, file.size]], async (start, end) => {
     try {
-      return await readFully(file, start, end, signal);
+      return kept(await readFully(file, start, end, signal));
     } catch (error) {
-      return await salvage(start, end, error);
+      return kept(await salvage(start, end, error));
     }
   });
 }
@@ -50,11 +51,15 @@ function* toSteps(ranges: Iterable<Range>): Generator<Range> {
 
 async function* readRanges(
   ranges: Iterable<Range>,
-  read: (start: number, end: number) => Promise<readonly Uint8Array[]>,
+  read: (start: number, end: number) => Promise<Loan>,
 ): AsyncGenerator<Step> {
   const waiting: Promise<Step>[] = [];
   for (const [offset, end] of toSteps(ranges)) {
-    const step = read(offset, end).then((slices) => ({ offset, slices }));
+    const step = read(offset, end).then((loan) => ({
+      offset,
+      slices: loan.slices,
+      [Symbol.dispose]: () => loan[Symbol.dispose](),
+    }));
     // Awaited in its turn; a failure before that is not unhandled.
     step.catch(() => {});
     waiting.push(step);
@@ -71,12 +76,33 @@ export async function readFully(
   end: number,
   signal: AbortSignal,
 ): Promise<readonly Uint8Array[]> {
-  const slices = await file.read(start, end - start, signal);
+  return checkLength(await file.read(start, end - start, signal), start, end);
+}
+
+async function borrowFully(
+  file: OpenFile,
+  start: number,
+  end: number,
+  signal: AbortSignal,
+): Promise<Loan> {
+  const loan = await borrow(file, start, end - start, signal);
+  checkLength(loan.slices, start, end);
+  return loan;
+}
+
+function checkLength(
+  slices: readonly Uint8Array[],
+  start: number,
+  end: number,
+): readonly Uint8Array[] {
   const length = slices.reduce((sum, slice) => sum + slice.length, 0);
-  if (length !== end - start) {
-    throw new PbsfsError('corrupt', `gave ${length} of ${end - start} bytes`, {
-      context: { offset: start, length: end - start },
-    });
-  }
-  return slices;
+  if (length === end - start) return slices;
+  throw new PbsfsError('corrupt', `gave ${length} of ${end - start} bytes`, {
+    context: { offset: start, length: end - start },
+  });
+}
+
+/** Bytes that need not be given back. */
+function kept(slices: readonly Uint8Array[]): Loan {
+  return { slices, [Symbol.dispose]: () => {} };
 }

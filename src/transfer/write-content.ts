@@ -21,9 +21,9 @@ export async function writeContent(
 ): Promise<void> {
   let told = 0;
   let written = 0;
-  for await (const { offset, slices } of readData(file, signal)) {
-    let at = offset;
-    for (const slice of slices) {
+  for await (using step of readData(file, signal)) {
+    let at = step.offset;
+    for (const slice of step.slices) {
       for (const [start, end] of dataRuns(slice, at)) {
         await writeFully(fd, slice.subarray(start, end), at + start);
         written = at + end;

@@ -1,6 +1,7 @@
 /** The operations of libfuse 2 on a tree. */
 import { constants } from 'node:os';
 import { PbsfsError, toPbsfsError } from '../../errors.ts';
+import { borrow } from '../../read-at.ts';
 import type { Directory, OpenFile, Xattr } from '../../tree/node.ts';
 import { keepAttributes } from '../attribute-mapping.ts';
 import { defaultMutableSeconds, type MountOptions } from '../driver.ts';
@@ -135,7 +136,8 @@ export class PathOperations {
     if (position >= file.size) return [0];
     const expected = Math.min(length, file.size - position);
     let at = 0;
-    for (const slice of await file.read(position, length)) {
+    using loan = await borrow(file, position, length);
+    for (const slice of loan.slices) {
       target.set(slice, at);
       at += slice.length;
     }
