@@ -20,6 +20,11 @@ export type ZeroMethod =
 /** Written at once: the chunk size of images. */
 const zeroStep = 4 * 1024 * 1024;
 const zeros = Buffer.alloc(zeroStep);
+/**
+ * Bytes after which the disk is set to work while the next ones come. Left to the kernel, gigabytes pile up in memory,
+ * and the progress is done long before the disk is.
+ */
+const flushStep = 256 * 1024 * 1024;
 
 export class DiskTarget implements PositionedTarget {
   readonly kind = 'positioned';
@@ -28,6 +33,10 @@ export class DiskTarget implements PositionedTarget {
   readonly #method: ZeroMethod;
   /** Long ranges side by side would only make a disk seek. */
   readonly #zeroing = new Semaphore(1);
+  #unflushed = 0;
+  #isFlushing = false;
+  /** The kernel tells of a failed flush once. */
+  #flushError: { readonly error: unknown } | undefined;
 
   constructor(handle: FileHandle, path: string, method: ZeroMethod) {
     this.#handle = handle;
@@ -42,6 +51,8 @@ export class DiskTarget implements PositionedTarget {
         done += (await this.#handle.write(bytes, done, rest, offset + done)).bytesWritten;
       }
     });
+    this.#unflushed += bytes.length;
+    if (this.#unflushed >= flushStep && !this.#isFlushing) void this.#flush();
   }
 
   async zero(start: number, end: number): Promise<void> {
@@ -72,11 +83,25 @@ export class DiskTarget implements PositionedTarget {
   }
 
   async sync(): Promise<void> {
-    await this.#locally(() => this.#handle.sync());
+    await this.#locally(async () => {
+      await this.#handle.sync();
+      if (this.#flushError !== undefined) throw this.#flushError.error;
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#locally(() => this.#handle.close());
+  }
+
+  async #flush(): Promise<void> {
+    this.#isFlushing = true;
+    this.#unflushed = 0;
+    try {
+      await this.#handle.datasync();
+    } catch (error) {
+      this.#flushError ??= { error };
+    }
+    this.#isFlushing = false;
   }
 
   async #isZero(offset: number, length: number): Promise<boolean> {
