@@ -30,7 +30,7 @@ export const largeIndex: BenchCase = {
       contestants: [{ name: mountName, run: () => openImage(store, imagePath) }],
       wanted: [
         {
-          what: 'seconds',
+          what: 'to open it',
           bound: 'at most',
           limit: 1,
           unit: ' s',

@@ -1,4 +1,7 @@
-/** A whole image restored from a server, as a program that starts and ends: to a pipe, and to a file on disk. */
+/**
+ * A whole image restored from a server, as a program that starts and ends: to a pipe, and to a file on disk, beside what
+ * writing such a file takes.
+ */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { bareLoop, bareLoopName } from '../support/bare-loop.ts';
@@ -9,6 +12,8 @@ import {
   speedRatio,
 } from '../support/bench-case.ts';
 import { timedPbsfs } from '../support/commands.ts';
+import { chunkSize } from '../support/image-content.ts';
+import { timed } from '../support/processes.ts';
 import { startTestServer } from '../support/test-server.ts';
 
 const megabyte = 1e6;
@@ -16,6 +21,7 @@ const megabyte = 1e6;
 const cacheBytes = 32 * 4 * 1024 * 1024;
 export const toPipeName = 'pbsfs restore to a pipe';
 export const toFileName = 'pbsfs restore to a file';
+const writeName = 'writing such a file (`dd conv=fsync`)';
 
 export const restore: BenchCase = {
   name: 'restore',
@@ -23,6 +29,9 @@ export const restore: BenchCase = {
   prepare: async (environment): Promise<PreparedCase> => {
     const dataset = environment.dataset();
     const target = join(environment.directory, 'restored.img');
+    // What is not a hole afterwards.
+    const count = `count=${Math.ceil(dataset.dataSize / chunkSize)}`;
+    const write = ['if=/dev/zero', `of=${target}`, 'bs=4M', count, 'conv=fsync', 'status=none'];
     const restoreTo = async (where: string, reader?: string) => {
       await using server = await startTestServer(dataset.store);
       const args = ['restore', '-r', server.repository, dataset.imagePath, where];
@@ -41,6 +50,13 @@ export const restore: BenchCase = {
             return await restoreTo(target);
           },
         },
+        {
+          name: writeName,
+          run: async () => {
+            rmSync(target, { force: true });
+            return await timed('dd', write);
+          },
+        },
       ],
       wanted: [
         {
@@ -54,6 +70,18 @@ export const restore: BenchCase = {
           bound: 'at least',
           limit: 0.8,
           value: speedRatio(toFileName, bareLoopName),
+        },
+        {
+          what: `of the ${bareLoopName} and the writing, one after the other`,
+          bound: 'at least',
+          limit: 0.9,
+          value: (medians) => {
+            const [loop, written, mine] = [bareLoopName, writeName, toFileName].map((name) =>
+              medians.seconds(name),
+            );
+            if (loop === undefined || written === undefined || mine === undefined) return undefined;
+            return (loop + written) / mine;
+          },
         },
         memoryWithin(toPipeName, cacheBytes),
         memoryWithin(toFileName, cacheBytes),
