@@ -5,8 +5,8 @@ import { once } from 'node:events';
 import { mkdtemp, readFile, rmdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { until } from '../support/until.ts';
 import { startCli } from './run-cli.ts';
 
 const run = promisify(execFile);
@@ -27,6 +27,9 @@ export async function isMounted(path: string): Promise<boolean> {
   const table = await readFile('/proc/self/mounts', 'utf8');
   return table.split('\n').some((line) => line.split(' ')[1] === path.replaceAll(' ', '\\040'));
 }
+
+/** A mount that is being read may wait for a server before it ends. */
+const graceMilliseconds = 30_000;
 
 /** `pbsfs mount` in the foreground. */
 export class MountProcess implements AsyncDisposable {
@@ -52,8 +55,13 @@ export class MountProcess implements AsyncDisposable {
     return await this.ended;
   }
 
+  /** @throws where the mount does not end by itself; it is killed then. */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.child.exitCode === null && this.child.signalCode === null) await this.stop('SIGTERM');
+    if (this.child.exitCode !== null || this.child.signalCode !== null) return;
+    const timer = setTimeout(() => this.child.kill('SIGKILL'), graceMilliseconds);
+    await this.stop('SIGTERM');
+    clearTimeout(timer);
+    assert.notEqual(this.child.signalCode, 'SIGKILL', 'the mount did not end by SIGTERM');
   }
 }
 
@@ -74,12 +82,4 @@ export async function startMount(
   }
   ended.catch(() => {});
   return mounted;
-}
-
-/** Asks again and again, for half a minute: machines that run tests are busy. */
-export async function until(what: string, condition: () => Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 30_000; Date.now() < end; await delay(20)) {
-    if (await condition()) return;
-  }
-  assert.fail(`waited in vain until ${what}`);
 }

@@ -31,7 +31,6 @@ import {
   type TestMount,
   temporaryDirectory,
   tool,
-  until,
 } from '../support/mount-fixture.ts';
 import {
   bareNames,
@@ -49,6 +48,7 @@ import {
 } from '../support/mount-tree.ts';
 import { needs } from '../support/requirements.ts';
 import type { ServeOptions } from '../support/serve-mount-tree.ts';
+import { until } from '../support/until.ts';
 
 export interface SuiteOptions {
   readonly driver: ServeOptions['driver'];
@@ -269,8 +269,11 @@ export function mountSuite({ driver, requirements, limitations }: SuiteOptions):
       assert.deepEqual(await readdir(mount.at('changing')), []);
       await assert.rejects(stat(mount.at('changing', 'new-0')), { code: 'ENOENT' });
       await mount.command('grow');
-      await until(async () => (await readdir(mount.at('changing'))).length === 1);
-      await until(() =>
+      await until(
+        'the new name is listed',
+        async () => (await readdir(mount.at('changing'))).length === 1,
+      );
+      await until('the new name is found', () =>
         access(mount.at('changing', 'new-0')).then(
           () => true,
           () => false,
@@ -390,9 +393,12 @@ export function mountSuite({ driver, requirements, limitations }: SuiteOptions):
         const before = await mount.state();
         const args = [`if=${mount.at(name)}`, 'of=/dev/null', 'bs=4096', 'count=1', 'iflag=direct'];
         const reader = spawn('dd', args, { stdio: 'ignore' });
-        await until(async () => (await readsOf()) > before.counters.reads);
+        await until('it reads', async () => (await readsOf()) > before.counters.reads);
         await killed(reader);
-        await until(async () => (await mount.state()).counters.aborted > before.counters.aborted);
+        await until(
+          'that is cancelled',
+          async () => (await mount.state()).counters.aborted > before.counters.aborted,
+        );
       });
     }
 
@@ -404,11 +410,14 @@ export function mountSuite({ driver, requirements, limitations }: SuiteOptions):
       await delay(300);
       assert.equal(reader.exitCode, null);
       await killed(reader);
-      await until(async () => (await mount.state()).counters.aborted > before.counters.aborted);
+      await until(
+        'that is cancelled',
+        async () => (await mount.state()).counters.aborted > before.counters.aborted,
+      );
     });
 
     test('closes every file that was opened', async () => {
-      await until(async () => {
+      await until('all are closed', async () => {
         const { counters } = await mount.state();
         return counters.opened === counters.closed;
       });

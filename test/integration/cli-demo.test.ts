@@ -5,9 +5,10 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { MountProcess, until } from '../cli/mounted.ts';
+import { MountProcess } from '../cli/mounted.ts';
 import { cleanEnvironment, program, startCli } from '../cli/run-cli.ts';
 import { needs } from '../support/requirements.ts';
+import { until } from '../support/until.ts';
 
 const run = promisify(execFile);
 const isRoot = process.getuid?.() === 0;

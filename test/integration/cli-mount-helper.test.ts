@@ -7,10 +7,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { isMounted, temporaryMountPoint, until } from '../cli/mounted.ts';
+import { isMounted, temporaryMountPoint } from '../cli/mounted.ts';
 import { program } from '../cli/run-cli.ts';
 import { temporaryDatastore, writeSnapshot } from '../support/encode-datastore.ts';
 import { needs } from '../support/requirements.ts';
+import { until } from '../support/until.ts';
 
 const run = promisify(execFile);
 const helper = '/sbin/mount.fuse.pbsfs';

@@ -8,11 +8,12 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { isMounted, startMount, temporaryMountPoint, until } from '../cli/mounted.ts';
+import { isMounted, startMount, temporaryMountPoint } from '../cli/mounted.ts';
 import { cleanEnvironment, runCli } from '../cli/run-cli.ts';
 import { damageChunk, temporaryDatastore, writeSnapshot } from '../support/encode-datastore.ts';
 import { goldenPassphrase, goldenPath, goldenStore } from '../support/golden.ts';
 import { needs } from '../support/requirements.ts';
+import { until } from '../support/until.ts';
 
 const isRoot = process.getuid?.() === 0;
 const skipMounts = needs('fuse', ...(isRoot ? [] : ['fusermount3', 'koffi']));

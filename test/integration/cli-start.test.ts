@@ -4,10 +4,11 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { isMounted, MountProcess, temporaryMountPoint, until } from '../cli/mounted.ts';
+import { isMounted, MountProcess, temporaryMountPoint } from '../cli/mounted.ts';
 import { cleanEnvironment, program } from '../cli/run-cli.ts';
 import { temporaryDatastore, writeSnapshot } from '../support/encode-datastore.ts';
 import { needs } from '../support/requirements.ts';
+import { until } from '../support/until.ts';
 
 const oldNode = fileURLToPath(new URL('../cli/pretend-old-node.cjs', import.meta.url));
 const isRoot = process.getuid?.() === 0;

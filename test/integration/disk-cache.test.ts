@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { startMount, temporaryMountPoint, until } from '../cli/mounted.ts';
+import { startMount, temporaryMountPoint } from '../cli/mounted.ts';
 import { type CliResult, runCli, startCli } from '../cli/run-cli.ts';
 import {
   chunkPath,
@@ -18,6 +18,7 @@ import {
 } from '../support/encode-datastore.ts';
 import { PbsServer, testPassword } from '../support/pbs-server/server.ts';
 import { needs } from '../support/requirements.ts';
+import { until } from '../support/until.ts';
 import { temporaryDirectory } from '../transfer/support/temporary-directory.ts';
 
 const mountable = needs('fuse', ...(process.getuid?.() === 0 ? [] : ['fusermount3', 'koffi']));

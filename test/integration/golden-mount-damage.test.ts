@@ -4,7 +4,6 @@ import { createHash } from 'node:crypto';
 import { cp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { until } from '../cli/mounted.ts';
 import { chunkPath, damageChunk, encodeTestBlob, swapChunks } from '../support/encode-datastore.ts';
 import { type ExpectedArchive, expectedSnapshots, goldenStore } from '../support/golden.ts';
 import {
@@ -17,6 +16,7 @@ import {
 } from '../support/golden-mount.ts';
 import { tool } from '../support/mount-fixture.ts';
 import { needs } from '../support/requirements.ts';
+import { until } from '../support/until.ts';
 
 const skip = needs('golden', 'fuse', 'root', 'python3');
 const timeout = 120_000;

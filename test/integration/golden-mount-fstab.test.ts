@@ -10,8 +10,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { program } from '../cli/run-cli.ts';
 import { goldenPassphrase, goldenPath, goldenStore } from '../support/golden.ts';
-import { type ToolResult, temporaryDirectory, tool, until } from '../support/mount-fixture.ts';
+import { type ToolResult, temporaryDirectory, tool } from '../support/mount-fixture.ts';
 import { needs } from '../support/requirements.ts';
+import { until } from '../support/until.ts';
 
 const skip = needs('golden', 'fuse', 'root', 'unshare', 'nsenter');
 const timeout = 60_000;
@@ -85,7 +86,7 @@ test('mount -t fuse.pbsfs returns when the mount answers, and umount ends it', {
   assert.match(again.stderr, /is mounted here already/);
   assert.notEqual(again.status, 0);
   assert.equal((await machine.run('umount', point)).status, 0);
-  await until(async () => (await machine.servers()).length === 0);
+  await until('no server is left', async () => (await machine.servers()).length === 0);
 });
 
 test("mount -t fuse 'pbsfs#…' mounts by the helper of libfuse", {

@@ -15,8 +15,9 @@ import {
   run,
   type StoreMount,
 } from '../support/golden-mount.ts';
-import { temporaryDirectory, tool, until } from '../support/mount-fixture.ts';
+import { temporaryDirectory, tool } from '../support/mount-fixture.ts';
 import { needs } from '../support/requirements.ts';
+import { until } from '../support/until.ts';
 
 const chunk = 4 * 1024 * 1024;
 const snapshot = 'vm/100/2023-11-15T22:13:20Z';
@@ -214,7 +215,7 @@ with open(sys.argv[1]) as f, mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ) as m:
     const socket = join(folder.path, 'nbd');
     const server = spawn('qemu-nbd', ['-r', '-t', '-e', '2', '-f', 'raw', '-k', socket, path]);
     try {
-      await until(async () =>
+      await until('qemu-nbd listens', async () =>
         stat(socket).then(
           () => true,
           () => false,

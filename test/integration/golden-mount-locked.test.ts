@@ -4,13 +4,14 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { zstdDecompressSync } from 'node:zlib';
-import { isMounted, temporaryMountPoint, until } from '../cli/mounted.ts';
+import { isMounted, temporaryMountPoint } from '../cli/mounted.ts';
 import { type CliResult, runCli } from '../cli/run-cli.ts';
 import { encodeTestBlob } from '../support/encode-datastore.ts';
 import { goldenPassphrase, goldenPath, goldenStore, readGolden } from '../support/golden.ts';
 import { copyGoldenStore, mountStore, python, run } from '../support/golden-mount.ts';
 import { temporaryDirectory } from '../support/mount-fixture.ts';
 import { needs } from '../support/requirements.ts';
+import { until } from '../support/until.ts';
 
 const timeout = 120_000;
 const skipCat = needs('golden');

@@ -9,11 +9,12 @@ import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { MountProcess, until } from '../cli/mounted.ts';
+import { MountProcess } from '../cli/mounted.ts';
 import { cleanEnvironment } from '../cli/run-cli.ts';
 import { expectedSnapshots, goldenStore } from '../support/golden.ts';
 import { type ToolResult, temporaryDirectory, tool } from '../support/mount-fixture.ts';
 import { needs } from '../support/requirements.ts';
+import { until } from '../support/until.ts';
 
 const skip = needs(
   'golden',

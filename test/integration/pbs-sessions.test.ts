@@ -19,6 +19,7 @@ import { sha256 } from '../support/encode-formats.ts';
 import { expectError } from '../support/expect-error.ts';
 import { settingsFor } from '../support/pbs-server/connect.ts';
 import { PbsServer, type PbsServerOptions } from '../support/pbs-server/server.ts';
+import { until } from '../support/until.ts';
 
 const time = 1_700_000_000;
 const image = 'drive-scsi0.img';
@@ -81,15 +82,6 @@ async function world(
   };
 }
 
-/** Polls, since what a server sees of a closed connection comes a moment later. */
-async function until(condition: () => boolean, what: string): Promise<void> {
-  for (let i = 0; i < 300; i += 1) {
-    if (condition()) return;
-    await sleep(10);
-  }
-  assert.fail(`never happened: ${what}`);
-}
-
 suite('a reader session', () => {
   test('is not opened by listing, describing or reading files and indexes', async () => {
     await using w = await world();
@@ -124,7 +116,7 @@ suite('a reader session', () => {
     await reader.readFile(imageFile);
     const first = await reader.readChunk(w.digest(0));
     assert.deepEqual(w.server.openSessions.length, 1);
-    await until(() => w.server.openSessions.length === 0, 'the session ends');
+    await until('the session ends', async () => w.server.openSessions.length === 0);
     assert.deepEqual(await reader.readChunk(w.digest(0)), first);
     assert.equal(w.server.count('upgrade'), 2);
     assert.equal(w.server.count('index'), 2);
@@ -135,7 +127,7 @@ suite('a reader session', () => {
     await using reader = await w.open();
     await reader.readFile(imageFile);
     await reader.readChunk(w.digest(0));
-    await until(() => w.server.openSessions.length === 0, 'the session ends');
+    await until('the session ends', async () => w.server.openSessions.length === 0);
     w.server.access.clockOffset += 3 * 3600;
     await reader.readChunk(w.digest(1));
     assert.equal(w.server.count('login'), 2);
@@ -181,12 +173,12 @@ suite('a reader session', () => {
     await using reader = await w.open();
     await reader.readFile(imageFile);
     await reader.readChunk(w.digest(0));
-    await until(() => w.server.openSessions.length === 0, 'the session ends');
+    await until('the session ends', async () => w.server.openSessions.length === 0);
     const store = join(w.written.directory, '../../..');
     const other = { [image]: { data: noise(8 * 65_536, 'other'), chunkSize: 65_536 } };
     writeSnapshot(store, { group: 'vm/1', time, images: other });
     await assert.rejects(reader.readChunk(w.digest(0)), expectError('stale', /is another one/));
-    await until(() => w.server.openSessions.length === 0, 'the session ends');
+    await until('the session ends', async () => w.server.openSessions.length === 0);
     rmSync(w.written.directory, { recursive: true });
     await assert.rejects(reader.readChunk(w.digest(0)), expectError('stale', /removed/));
     await assert.rejects(reader.readFile(archiveFile), expectError('stale', /removed/));
@@ -237,7 +229,7 @@ suite('a reader session', () => {
       );
       assert.ok(digests.every(Boolean));
     }
-    await until(() => w.server.openSessions.length <= 3, 'few sessions stay');
+    await until('few sessions stay', async () => w.server.openSessions.length <= 3);
   });
 });
 

@@ -4,7 +4,6 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
-import { until } from '../cli/mounted.ts';
 import { temporaryDatastore, writeSnapshot } from '../support/encode-datastore.ts';
 import { expectedSnapshots, goldenStore, readGolden } from '../support/golden.ts';
 import { python, run, type StoreMount } from '../support/golden-mount.ts';
@@ -13,6 +12,7 @@ import type { RestRequest } from '../support/pbs-server/rest-api.ts';
 import { PbsServer } from '../support/pbs-server/server.ts';
 import { needs } from '../support/requirements.ts';
 import { mountServer, runOnServer } from '../support/server-mount.ts';
+import { until } from '../support/until.ts';
 
 const timeout = 120_000;
 const time = 1_700_000_000;

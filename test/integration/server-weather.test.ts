@@ -7,7 +7,6 @@ import { rmSync } from 'node:fs';
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { until } from '../cli/mounted.ts';
 import { runCli } from '../cli/run-cli.ts';
 import {
   temporaryDatastore,
@@ -19,6 +18,7 @@ import { PbsServer } from '../support/pbs-server/server.ts';
 import { needs } from '../support/requirements.ts';
 import { logins, mountServer, type ServerCall } from '../support/server-mount.ts';
 import { type Lives, livingShortly } from '../support/short-lives.ts';
+import { until } from '../support/until.ts';
 
 const chunk = 4 * 1024 * 1024;
 const chunks = 10;

@@ -5,7 +5,6 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { until } from '../cli/mounted.ts';
 import { temporaryDatastore, writeSnapshot } from '../support/encode-datastore.ts';
 import { python } from '../support/golden-mount.ts';
 import type { Fault } from '../support/pbs-server/faults.ts';
@@ -13,6 +12,7 @@ import { PbsServer } from '../support/pbs-server/server.ts';
 import { needs } from '../support/requirements.ts';
 import { mountServer } from '../support/server-mount.ts';
 import { livingShortly } from '../support/short-lives.ts';
+import { until } from '../support/until.ts';
 
 const chunkSize = 256 * 1024;
 const faults: readonly Fault[] = ['status-500', 'status-503', 'drop', 'reset', 'goaway', 'slow'];

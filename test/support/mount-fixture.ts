@@ -2,13 +2,11 @@
  * Mounts the test tree from a child process for a test, and leaves nothing behind. A process that reads
  * its own mount with synchronous calls waits for itself, hence the child.
  */
-import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Command, Message, ServeOptions, State } from './serve-mount-tree.ts';
@@ -168,15 +166,6 @@ export async function mountTestTree(settings: MountSettings = {}): Promise<TestM
   throw message.type === 'failed'
     ? new MountRefused(message.code, message.message)
     : new Error('unexpected answer');
-}
-
-/** Waits for a condition, for five seconds at most. */
-export async function until(condition: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + 5000;
-  while (!(await condition())) {
-    assert.ok(Date.now() < end, 'not so after five seconds');
-    await delay(50);
-  }
 }
 
 /** Mounts that lie upon each other at a path. */

@@ -27,7 +27,7 @@ export class PathResolver {
   async resolve(path: string): Promise<Node | undefined> {
     if (path === '/') return this.#root;
     const known = this.#remembered.get(path);
-    if (known !== undefined && known.until > Date.now()) return known.node;
+    if (known !== undefined && known.until > performance.now()) return known.node;
     const split = path.lastIndexOf('/');
     const parent = await this.resolve(split === 0 ? '/' : path.slice(0, split));
     if (parent?.kind !== 'directory') return undefined;
@@ -38,7 +38,9 @@ export class PathResolver {
   }
 
   #remember(path: string, node: Node, forEver: boolean): void {
-    const until = forEver ? Number.POSITIVE_INFINITY : Date.now() + this.#mutableMilliseconds;
+    const until = forEver
+      ? Number.POSITIVE_INFINITY
+      : performance.now() + this.#mutableMilliseconds;
     this.#remembered.set(path, { node, until });
     const [oldest] = this.#remembered.keys();
     if (this.#remembered.size > maxRemembered && oldest !== undefined) {

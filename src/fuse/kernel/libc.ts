@@ -1,6 +1,6 @@
 /**
  * The few calls of the C library that Node does not offer, through `koffi`: receiving a descriptor over a
- * socket, waiting until a device can be read, and giving memory back. `koffi` is optional, so it is loaded when
+ * socket, waiting until a device can be read, giving memory back, and ending without waiting for threads. `koffi` is optional, so it is loaded when
  * first needed.
  *
  *   msghdr   0 name, 8 name length, 16 -> iovec, 24 iovecs, 32 -> control, 40 control length, 48 flags
@@ -22,6 +22,8 @@ export interface Libc {
   watch(descriptor: number, onReadable: () => void): { close(): void };
   /** Gives memory that was freed back to the system, where the C library keeps it. */
   trimMemory(): void;
+  /** Ends the process at once: nothing is waited for, nothing is flushed. */
+  exit(code: number): void;
 }
 
 /** Values of `asm-generic/socket.h`, `fcntl.h` and `linux/socket.h`. */
@@ -62,6 +64,7 @@ export async function loadLibc(): Promise<Libc> {
       return { close: () => handle.close() };
     },
     trimMemory: bindTrim(libc),
+    exit: libc.func('void _exit(int)'),
   };
 }
 

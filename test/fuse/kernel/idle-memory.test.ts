@@ -13,6 +13,7 @@ function countingLibc(): { libc: Libc; trims: () => number } {
       receiveDescriptor: unused,
       watch: unused,
       trimMemory: () => trims++,
+      exit: unused,
     },
     trims: () => trims,
   };

@@ -7,9 +7,10 @@ import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { runProgram } from '../../../src/fuse/system-program.ts';
-import { mountTestTree, temporaryDirectory, tool, until } from '../../support/mount-fixture.ts';
+import { mountTestTree, temporaryDirectory, tool } from '../../support/mount-fixture.ts';
 import { noiseImage } from '../../support/mount-tree.ts';
 import { needs } from '../../support/requirements.ts';
+import { until } from '../../support/until.ts';
 
 const skip = needs('fuse', 'root');
 const timeout = 60_000;
@@ -21,7 +22,7 @@ test('lets go of nodes when the kernel does', { skip, timeout }, async () => {
   // Remounting drops the names that the kernel keeps for this mount.
   const remounted = await tool('mount', '-i', '-o', 'remount,ro', mount.path);
   assert.equal(remounted.status, 0, remounted.stderr);
-  await until(async () => (await mount.state()).knownInodes < 10);
+  await until('inodes are forgotten', async () => (await mount.state()).knownInodes < 10);
 });
 
 test('serves without koffi, on threads', { skip, timeout }, async () => {

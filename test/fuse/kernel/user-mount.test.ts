@@ -15,9 +15,9 @@ import {
   type ToolResult,
   temporaryDirectory,
   tool,
-  until,
 } from '../../support/mount-fixture.ts';
 import { needs } from '../../support/requirements.ts';
+import { until } from '../../support/until.ts';
 
 const skip = needs('fuse', 'root', 'koffi', 'fusermount3', 'unshare', 'nsenter', 'setpriv');
 const timeout = 60_000;
@@ -134,9 +134,9 @@ test('a helper unmounts when the process is killed and auto_unmount was asked', 
   try {
     const isMounted = async (): Promise<boolean> =>
       (await readFile(`/proc/${witness.pid}/mountinfo`, 'utf8')).includes(mount.path);
-    await until(isMounted);
+    await until('it is mounted', isMounted);
     await mount.crash();
-    await until(async () => !(await isMounted()));
+    await until('it is unmounted', async () => !(await isMounted()));
   } finally {
     witness.kill();
   }
