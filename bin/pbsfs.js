@@ -84,10 +84,6 @@ function keepCompiled() {
 
 async function start() {
   keepCompiled();
-  // A process that ends while one of these compilers works in the background and wants memory waits for ever
-  // (nodejs/node#54918; seen with both). Nothing here gains by them.
-  v8.setFlagsFromString('--no-maglev');
-  v8.setFlagsFromString('--no-concurrent-sparkplug');
   // Chunks come and go outside of the heap, which is small. Collecting it bit by bit, V8 starts anew with every
   // 64 MiB that come, and takes a fifth of the time of a read from a server.
   v8.setFlagsFromString('--no-incremental-marking');

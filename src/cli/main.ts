@@ -5,10 +5,10 @@
 import { CommanderError } from 'commander';
 import { type BackgroundChannel, openBackgroundChannel } from './background.ts';
 import { commandNames } from './command-names.ts';
-import { endProcess } from './end-process.ts';
 import { exitCodeOf } from './exit-code.ts';
 import { isHelperCall, parseHelperCall } from './mount-helper.ts';
 import { formatFailure, guardStandardStreams, OutputClosed, printFailure } from './output.ts';
+import { prepareEnd } from './process-end.ts';
 import { createProgram, translateCommanderError } from './program.ts';
 import { terminalPrompt } from './prompt.ts';
 
@@ -28,14 +28,16 @@ export async function main(argv: readonly string[]): Promise<void> {
   process.on('uncaughtException', async (error) => {
     await fail(error);
     // A mount takes itself away first, and then ends.
-    if (process.listenerCount('uncaughtException') === 1) await endProcess();
+    if (process.listenerCount('uncaughtException') === 1) process.exit();
   });
+  await prepareEnd(what);
   try {
     await run(isHelper ? parseHelperCall(args) : args, background);
   } catch (error) {
     await fail(error);
   }
-  await endProcess();
+  // Idle connections to a server must not keep a finished command.
+  process.exit();
 }
 
 function nameOfCommand([first = '']: readonly string[]): string | undefined {
