@@ -1,6 +1,7 @@
 /** A regular file or a block device that an image is written to, at positions and several pieces at once. */
 import type { FileHandle } from 'node:fs/promises';
 import { Semaphore } from '../semaphore.ts';
+import { DirectWriter } from './direct-writer.ts';
 import type { PositionedTarget } from './image-target.ts';
 import { toLocalError } from './local-error.ts';
 
@@ -20,11 +21,6 @@ export type ZeroMethod =
 /** Written at once: the chunk size of images. */
 const zeroStep = 4 * 1024 * 1024;
 const zeros = Buffer.alloc(zeroStep);
-/**
- * Bytes after which the disk is set to work while the next ones come. Left to the kernel, gigabytes pile up in memory,
- * and the progress is done long before the disk is.
- */
-const flushStep = 256 * 1024 * 1024;
 
 export class DiskTarget implements PositionedTarget {
   readonly kind = 'positioned';
@@ -33,10 +29,8 @@ export class DiskTarget implements PositionedTarget {
   readonly #method: ZeroMethod;
   /** Long ranges side by side would only make a disk seek. */
   readonly #zeroing = new Semaphore(1);
-  #unflushed = 0;
-  #isFlushing = false;
-  /** The kernel tells of a failed flush once. */
-  #flushError: { readonly error: unknown } | undefined;
+  /** Opened with the first write. */
+  #direct: Promise<DirectWriter | undefined> | undefined;
 
   constructor(handle: FileHandle, path: string, method: ZeroMethod) {
     this.#handle = handle;
@@ -46,13 +40,13 @@ export class DiskTarget implements PositionedTarget {
 
   async write(bytes: Uint8Array, offset: number): Promise<void> {
     await this.#locally(async () => {
-      for (let done = 0; done < bytes.length; ) {
+      this.#direct ??= DirectWriter.open(this.#handle);
+      let done = (await (await this.#direct)?.write(bytes, offset)) ?? 0;
+      while (done < bytes.length) {
         const rest = bytes.length - done;
         done += (await this.#handle.write(bytes, done, rest, offset + done)).bytesWritten;
       }
     });
-    this.#unflushed += bytes.length;
-    if (this.#unflushed >= flushStep && !this.#isFlushing) void this.#flush();
   }
 
   async zero(start: number, end: number): Promise<void> {
@@ -83,25 +77,14 @@ export class DiskTarget implements PositionedTarget {
   }
 
   async sync(): Promise<void> {
-    await this.#locally(async () => {
-      await this.#handle.sync();
-      if (this.#flushError !== undefined) throw this.#flushError.error;
-    });
+    await this.#locally(() => this.#handle.sync());
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#locally(() => this.#handle.close());
-  }
-
-  async #flush(): Promise<void> {
-    this.#isFlushing = true;
-    this.#unflushed = 0;
-    try {
-      await this.#handle.datasync();
-    } catch (error) {
-      this.#flushError ??= { error };
-    }
-    this.#isFlushing = false;
+    await this.#locally(async () => {
+      await (await this.#direct)?.[Symbol.asyncDispose]();
+      await this.#handle.close();
+    });
   }
 
   async #isZero(offset: number, length: number): Promise<boolean> {
