@@ -77,7 +77,9 @@ test('a target writes all of it, whatever its offset and its length', async (t) 
   assert.ok(readFileSync(path).equals(content));
 });
 
-test('the page cache is not filled', { skip: statfsSync(tmpdir()).type === tmpfs }, async (t) => {
+test('the page cache is not filled', {
+  skip: statfsSync(tmpdir()).type === tmpfs || needs('fincore'),
+}, async (t) => {
   const path = temporaryPath(t);
   await using target = new DiskTarget(await open(path, 'wx+'), path, { zeros: 'there' });
   await target.write(randomBytes(2 * slot), 0);
