@@ -43,6 +43,11 @@ export class AsyncLruCache<V extends object> {
     });
   }
 
+  /** Bytes of all values. */
+  get bytes(): number {
+    return this.#values.calculatedSize;
+  }
+
   /** The value if it is here, made the most recent. */
   find(key: string): V | undefined {
     return this.#values.get(key);
@@ -56,6 +61,11 @@ export class AsyncLruCache<V extends object> {
   /** The value if it is here, without a load and without making it more recent. */
   peek(key: string): V | undefined {
     return this.#values.peek(key);
+  }
+
+  /** Forgets the value if it is here. */
+  delete(key: string): void {
+    this.#values.delete(key);
   }
 
   /**

@@ -3,7 +3,7 @@
  *
  *   read(offset, length) → chunks that hold the range → known zeros, or cache, or in flight, or fetched
  *
- * `isPresent(i)` and `bring(i)` are the seam for what runs ahead of a reader.
+ * `isPresent(i)`, `bring(i)` and `leave(i)` are the seam for what runs ahead of a reader.
  */
 import { throwIfAborted } from '../abort.ts';
 import { type ErrorContext, toPbsfsError } from '../errors.ts';
@@ -17,10 +17,12 @@ import { checkOffset, readChunkRange } from './chunk-range.ts';
 import { HoleMap } from './hole-map.ts';
 import { zeroBytes } from './zero-chunks.ts';
 
+type ReaderCache = Pick<ChunkCache, 'find' | 'get' | 'has' | 'leave'>;
+
 export interface CachedChunkReaderOptions {
   readonly index: ChunkIndex;
   readonly fetcher: ChunkFetcher;
-  readonly cache: Pick<ChunkCache, 'find' | 'get' | 'has'>;
+  readonly cache: ReaderCache;
   /** Snapshot and archive, for errors. */
   readonly context?: ErrorContext;
 }
@@ -28,7 +30,7 @@ export interface CachedChunkReaderOptions {
 export class CachedChunkReader implements SparseReadAt {
   readonly index: ChunkIndex;
   readonly #fetcher: ChunkFetcher;
-  readonly #cache: Pick<ChunkCache, 'find' | 'get' | 'has'>;
+  readonly #cache: ReaderCache;
   readonly #context: ErrorContext;
   readonly #holes: HoleMap;
 
@@ -120,6 +122,11 @@ export class CachedChunkReader implements SparseReadAt {
   /** Has chunk `i` in the cache when it resolves. @throws PbsfsError as `chunk` */
   async bring(i: number, signal?: AbortSignal): Promise<void> {
     await this.#chunk(i, signal);
+  }
+
+  /** Lets chunk `i` go before others: a forward reader has passed it. */
+  leave(i: number): void {
+    if (!this.#holes.isZero(i)) this.#cache.leave(this.#key(i));
   }
 
   async #chunk(i: number, signal: AbortSignal | undefined): Promise<ChunkMemory | Buffer> {

@@ -4,7 +4,7 @@
  *
  * What is zero, cached or in flight is left alone. A failure is dropped: the read that needs the chunk asks
  * again and reports it. All streams of all handles together stay within a share of the cache, so that a
- * window never evicts what it has just brought.
+ * window never evicts what it has just brought; and what they leave behind may keep another share of it.
  */
 import { setMaxListeners } from 'node:events';
 import { PbsfsError } from '../errors.ts';
@@ -70,7 +70,7 @@ export class Prefetcher implements Disposable {
   constructor(reader: CachedChunkReader, budget: PrefetchBudget) {
     this.#reader = reader;
     this.#budget = budget;
-    this.#planner = new ReadAheadPlanner(chunkMapOf(reader));
+    this.#planner = new ReadAheadPlanner(chunkMapOf(reader), (i) => reader.leave(i));
     // One listener for each chunk in flight.
     setMaxListeners(0, this.#closed.signal);
   }

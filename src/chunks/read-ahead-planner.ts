@@ -6,6 +6,8 @@
  * each chunk that it enters. So what is brought in vain is never much more than what was read, and a reader
  * that jumps about starts streams that never open. Several readers of one handle, such as a virtual machine
  * and a copy beside it, are streams of their own.
+ *
+ * What a stream that runs has left behind is told too, one chunk late, since its requests overtake each other.
  */
 
 /** What the planner has to know of an archive. */
@@ -31,6 +33,8 @@ interface Stream {
   next: number;
   /** The furthest chunk that was planned. */
   planned: number;
+  /** The first chunk that it was not said to have left. */
+  behind: number;
   /** One past the last byte that was read. */
   end: number;
   /** Bytes read in sequence up to there, without the first read of the sequence. */
@@ -59,11 +63,14 @@ function runsForward({ sequential, steps }: Stream): boolean {
 
 export class ReadAheadPlanner {
   readonly #map: ChunkMap;
+  readonly #onLeft: (chunk: number) => void;
   readonly #streams: Stream[] = [];
   #reads = 0;
 
-  constructor(map: ChunkMap) {
+  /** @param onLeft told of each chunk with data that a running stream has left behind. */
+  constructor(map: ChunkMap, onLeft: (chunk: number) => void = () => {}) {
     this.#map = map;
+    this.#onLeft = onLeft;
   }
 
   /** How many streams run forward. */
@@ -104,6 +111,7 @@ export class ReadAheadPlanner {
       chunk,
       next: this.#map.nextDataChunk(chunk + 1),
       planned: chunk,
+      behind: chunk,
       end: unknownEnd,
       sequential: 0,
       steps: 0,
@@ -129,10 +137,17 @@ export class ReadAheadPlanner {
   }
 
   #step(stream: Stream, chunk: number): void {
+    if (stream.window > 0) this.#leave(stream);
     stream.chunk = chunk;
     stream.next = this.#map.nextDataChunk(chunk + 1);
     stream.steps++;
     stream.window *= 2;
+  }
+
+  #leave(stream: Stream): void {
+    const { behind, chunk } = stream;
+    for (let i = behind; i < chunk; i = this.#map.nextDataChunk(i + 1)) this.#onLeft(i);
+    stream.behind = chunk;
   }
 
   #ahead(stream: Stream, maxBytes: number): readonly number[] {

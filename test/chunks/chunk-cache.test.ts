@@ -61,3 +61,38 @@ test('the content is dropped with the last lease, and not before', async () => {
   await get(cache, 'a');
   assert.deepEqual(loads, ['a', 'a']);
 });
+
+test('what was left keeps half of the cache, the oldest goes first', async () => {
+  const { loads, get } = counting();
+  const cache = new ChunkCache({ chunks: 2 });
+  using _lease = cache.acquire();
+  for (const key of ['a', 'b', 'c', 'd', 'e', 'f']) {
+    await get(cache, key);
+    cache.leave(key);
+  }
+  assert.deepEqual(
+    ['a', 'b', 'c', 'd', 'e', 'f'].filter((key) => cache.has(key)),
+    ['c', 'd', 'e', 'f'],
+  );
+  await get(cache, 'c');
+  cache.find('d');
+  for (const key of ['g', 'h']) {
+    await get(cache, key);
+    cache.leave(key);
+  }
+  assert.equal(loads.length, 8);
+  assert.deepEqual(
+    ['c', 'd', 'e', 'f', 'g', 'h'].filter((key) => cache.has(key)),
+    ['c', 'd', 'e', 'f', 'g', 'h'],
+    'what is asked for again is not left any more',
+  );
+  cache.leave('never seen');
+  cache.leave('g');
+  cache.leave('g');
+  await get(cache, 'i');
+  cache.leave('i');
+  assert.deepEqual(
+    ['c', 'd', 'e', 'f', 'g', 'h', 'i'].filter((key) => cache.has(key)),
+    ['c', 'd', 'f', 'g', 'h', 'i'],
+  );
+});

@@ -102,6 +102,7 @@ function open(archive: MemoryArchive, capacity: number): CachedChunkReader {
         chunks.get(key, async (loadSignal) => new ChunkMemory(await load(loadSignal)), signal),
       has: (key) => chunks.has(key),
       find: (key) => chunks.find(key),
+      leave: (key) => chunks.delete(key),
     },
   });
 }

@@ -211,3 +211,24 @@ test('reads at and past the end plan nothing', () => {
   prefetcher.onRead(chunkSize, 100 * chunkSize);
   prefetcher.onRead(0, 0);
 });
+
+test('a scan of an image leaves what another reader works with in the cache', async () => {
+  const large = cacheUnit;
+  const archive = memoryArchive(randomBytes(24 * large), { cut: large });
+  const cache = new ChunkCache({ chunks: 8 });
+  const settings = { cache, cacheBytes: cache.maxBytes };
+  const scanning = open(archive, settings);
+  const other = open(archive, settings);
+  const hot = [20, 22];
+  const readHot = async () => {
+    for (const i of hot) await other.read(i * large, 4096);
+  };
+  await readHot();
+  for (let i = 0; i < 16; i++) {
+    await scanning.read(i * large, large);
+    await settled(archive);
+  }
+  archive.reads.length = 0;
+  await readHot();
+  assert.deepEqual(archive.reads, []);
+});

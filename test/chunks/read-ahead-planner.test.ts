@@ -233,3 +233,32 @@ test('whatever is read, a plan lies ahead, within the archive, within the limit,
     }),
   );
 });
+
+/** What a planner says was left, by these reads. */
+function leftBy(map: ChunkMap, reads: readonly Read[], bounds = limit): number[] {
+  const left: number[] = [];
+  const planner = new ReadAheadPlanner(map, (i) => left.push(i));
+  for (const [offset, length] of reads) planner.plan(offset, length, bounds);
+  return left;
+}
+
+test('a forward reader leaves each chunk once, one chunk late, and no zeros', () => {
+  assert.deepEqual(leftBy(image(64), forward(0, 6 * chunkSize, MiB)), range(0, 4));
+  const isZero = (i: number) => i === 2 || (i > 4 && i < 1_000_000);
+  const reads = [
+    ...forward(0, 2 * chunkSize, MiB),
+    ...forward(3 * chunkSize, 5 * chunkSize, MiB),
+    ...forward(1_000_000 * chunkSize, 1_000_003 * chunkSize, MiB),
+  ];
+  assert.deepEqual(leftBy(image(1_000_100, isZero), reads), [0, 1, 3, 4, 1_000_000]);
+});
+
+test('who jumps, goes backwards, or has no window leaves nothing', () => {
+  const random = randomNumbers(7);
+  const jumps = range(0, 500).map((): Read => {
+    return [Math.floor((random.next().value as number) * 100_000) * chunkSize, 4 * KiB];
+  });
+  assert.deepEqual(leftBy(image(100_000), jumps), []);
+  assert.deepEqual(leftBy(image(64), forward(0, 20 * chunkSize, MiB).reverse()), []);
+  assert.deepEqual(leftBy(image(64), forward(0, 20 * chunkSize, MiB), { chunks: 0, bytes: 0 }), []);
+});

@@ -74,11 +74,12 @@ function readerOf(from: MemoryArchive, isEncrypted: boolean, maxBytes: number): 
   const fetcher = new ChunkFetcher({ reader: from.reader, cryptMode, crypt, limiter });
   // Of any size, also far below a chunk.
   const chunks = new AsyncLruCache<ChunkMemory>({ maxBytes, sizeOf: (chunk) => chunk.length });
-  const cache: Pick<ChunkCache, 'find' | 'get' | 'has'> = {
+  const cache: Pick<ChunkCache, 'find' | 'get' | 'has' | 'leave'> = {
     get: (key, load, signal) =>
       chunks.get(key, async (loadSignal) => new ChunkMemory(await load(loadSignal)), signal),
     has: (key) => chunks.has(key),
     find: (key) => chunks.find(key),
+    leave: (key) => chunks.delete(key),
   };
   return new CachedChunkReader({ index: from.index, fetcher, cache });
 }
