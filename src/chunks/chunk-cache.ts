@@ -51,6 +51,8 @@ export class ChunkCache {
   /** See `AsyncLruCache.get`. The caller takes or borrows the bytes at once, or leaves them alone. */
   get(key: string, load: Load<Buffer>, signal?: AbortSignal): Promise<ChunkMemory> {
     this.#return(key);
+    // Who reads only a listing holds no lease.
+    if (this.#leases === 0 && this.#lingerMs > 0) this.#dropSoon();
     const loadMemory = async (loadSignal: AbortSignal) => {
       const chunk = new ChunkMemory(await load(loadSignal));
       this.#dropLeft(() => this.#chunks.bytes + chunk.length > this.maxBytes);
@@ -112,6 +114,7 @@ export class ChunkCache {
   }
 
   #dropSoon(): void {
+    clearTimeout(this.#drop);
     if (this.#lingerMs === 0) this.#clear();
     else this.#drop = setTimeout(() => this.#clear(), this.#lingerMs).unref();
   }

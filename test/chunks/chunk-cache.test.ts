@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ChunkCache } from '../../src/chunks/chunk-cache.ts';
 import { isPbsfsError } from '../../src/errors.ts';
+import { until } from '../support/until.ts';
 
 const megabyte = 1024 * 1024;
 
@@ -95,4 +97,17 @@ test('what was left keeps half of the cache, the oldest goes first', async () =>
     ['c', 'd', 'e', 'f', 'g', 'h', 'i'].filter((key) => cache.has(key)),
     ['c', 'd', 'f', 'g', 'h', 'i'],
   );
+});
+
+test('what is read without a lease goes too, once nobody reads on', async () => {
+  const { loads, get } = counting();
+  const cache = new ChunkCache({ chunks: 4, lingerSeconds: 0.2 });
+  await get(cache, 'a');
+  await sleep(100);
+  await get(cache, 'b');
+  await sleep(150);
+  assert.ok(cache.has('a'), 'a read starts the time anew');
+  await until('all is dropped', async () => !cache.has('a') && !cache.has('b'));
+  await get(cache, 'a');
+  assert.deepEqual(loads, ['a', 'b', 'a']);
 });
