@@ -1,38 +1,75 @@
 /**
- * How far a long job has come: one line that rewrites itself on a terminal, a line now and then where it was asked for
- * without one. Goes to standard error.
+ * How far a long job has come: one line that rewrites itself on a terminal; where it was asked for without one, a line
+ * for each twentieth of the way, or now and then where nobody knows how long that is. Goes to standard error.
  */
 
 /** A terminal shows ten a second at most; elsewhere each is a line that stays. */
 const terminalMilliseconds = 100;
 const plainMilliseconds = 5000;
+const plainSteps = 20;
 const eraseLine = '\r\x1b[K';
 
+export interface ProgressOptions {
+  /** `--progress` was given; a terminal shows it anyway, unless told to be quiet. */
+  readonly asked: boolean;
+  readonly quiet: boolean;
+}
+
 export class ProgressLine implements Disposable {
+  readonly #options: ProgressOptions;
+  readonly #label: string;
+  /** Whether the terminal's line is in use, by whichever of those that share it. */
+  readonly #line: { isDirty: boolean };
   readonly #isShown: boolean;
   readonly #isTerminal: boolean;
   #nextTime = 0;
-  #isDirty = false;
+  #nextStep = 1;
 
-  /** @param asked `--progress` was given; a terminal shows it anyway, unless told to be quiet. */
-  constructor({ asked, quiet }: { asked: boolean; quiet: boolean }) {
+  constructor(
+    options: ProgressOptions,
+    label = '',
+    line: { isDirty: boolean } = { isDirty: false },
+  ) {
+    this.#options = options;
+    this.#label = label;
+    this.#line = line;
     this.#isTerminal = process.stderr.isTTY === true;
-    this.#isShown = asked || (this.#isTerminal && !quiet);
+    this.#isShown = options.asked || (this.#isTerminal && !options.quiet);
   }
 
-  /** @param line is only made when it is shown. */
-  update(line: () => string): void {
-    if (!this.#isShown || performance.now() < this.#nextTime) return;
-    this.#nextTime =
-      performance.now() + (this.#isTerminal ? terminalMilliseconds : plainMilliseconds);
-    process.stderr.write(this.#isTerminal ? `${eraseLine}${line()}` : `${line()}\n`);
-    this.#isDirty = this.#isTerminal;
+  /** For one of several jobs that run at once and share the line. */
+  labelled(label: string): ProgressLine {
+    return new ProgressLine(this.#options, `${label}: `, this.#line);
+  }
+
+  /**
+   * @param line is only made when it is shown.
+   * @param share of the whole that is done, 0 to 1, where that is known.
+   */
+  update(line: () => string, share?: number): void {
+    if (!this.#isShown || !this.#isDue(share)) return;
+    const text = `${this.#label}${line()}`;
+    process.stderr.write(this.#isTerminal ? `${eraseLine}${text}` : `${text}\n`);
+    this.#line.isDirty = this.#isTerminal;
+  }
+
+  #isDue(share: number | undefined): boolean {
+    if (!this.#isTerminal && share !== undefined) {
+      const step = Math.floor(share * plainSteps);
+      if (step < this.#nextStep) return false;
+      this.#nextStep = step + 1;
+      return true;
+    }
+    const now = performance.now();
+    if (now < this.#nextTime) return false;
+    this.#nextTime = now + (this.#isTerminal ? terminalMilliseconds : plainMilliseconds);
+    return true;
   }
 
   /** Takes the line away, for what is printed next. */
   [Symbol.dispose](): void {
-    if (this.#isDirty) process.stderr.write(eraseLine);
-    this.#isDirty = false;
+    if (this.#line.isDirty) process.stderr.write(eraseLine);
+    this.#line.isDirty = false;
   }
 }
 

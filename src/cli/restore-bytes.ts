@@ -21,7 +21,7 @@ export async function restoreBytes(
   path: readonly Buffer[],
   target: string,
 ): Promise<void> {
-  const { existing, skipZero, discard, concurrency, signal } = job;
+  const { existing, skipZero, discard, concurrency, budget, signal } = job;
   const resume = existing === 'resume';
   await using file = await node.open(signal);
   await using image = await openImageTarget(target, file.size, {
@@ -33,9 +33,14 @@ export async function restoreBytes(
   const startedAt = performance.now();
   const restored = await restoreImage(file, image, {
     concurrency,
+    budget,
     resume,
     signal,
-    onProgress: (progress) => job.progress.update(() => formatProgress(progress, startedAt)),
+    onProgress: (progress) =>
+      job.progress.update(
+        () => formatProgress(progress, startedAt),
+        progress.bytes / progress.totalBytes,
+      ),
   });
   job.progress[Symbol.dispose]();
   for (const error of restored.damage) reportFailure('restore', atPath(error, path));

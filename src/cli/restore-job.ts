@@ -1,5 +1,6 @@
 /** What is restored, where to and how: what all kinds of restore share. */
 import type { Logger } from '../log.ts';
+import type { Semaphore } from '../semaphore.ts';
 import type { Existing } from '../transfer/node-writer.ts';
 import type { Selection } from '../transfer/selection.ts';
 import type { Resolved } from '../tree/resolve.ts';
@@ -17,6 +18,8 @@ export interface RestoreJob {
   readonly discard: boolean;
   /** Chunks on their way at once. */
   readonly concurrency: number;
+  /** As many, for all images of the job together. */
+  readonly budget: Semaphore;
   readonly signal: AbortSignal;
   readonly logger: Logger;
   readonly progress: ProgressLine;

@@ -7,6 +7,7 @@ import { throwIfAborted } from '../abort.ts';
 import { zeroBytes } from '../chunks/zero-chunks.ts';
 import { isPbsfsError, type PbsfsError, toPbsfsError } from '../errors.ts';
 import { borrow, type Loan } from '../read-at.ts';
+import { Semaphore } from '../semaphore.ts';
 import type { OpenFile } from '../tree/node.ts';
 import { type ImagePiece, imagePieces } from './image-pieces.ts';
 import type { ImageTarget, PositionedTarget, SequentialTarget } from './image-target.ts';
@@ -14,6 +15,8 @@ import type { ImageTarget, PositionedTarget, SequentialTarget } from './image-ta
 export interface RestoreImageOptions {
   /** Chunks on their way at once; for a pipe also those that wait for their turn. */
   readonly concurrency: number;
+  /** Bounds the pieces on their way of all images that are restored to files at once. */
+  readonly budget?: Semaphore;
   /** Keep what the target already holds, where the file can tell by its digests. */
   readonly resume?: boolean;
   readonly signal?: AbortSignal;
@@ -105,11 +108,12 @@ class ImageRestore {
   /** As many loops as pieces may be on their way, all taking from one list. */
   async toPositions(target: PositionedTarget): Promise<void> {
     const pieces = imagePieces(this.#file);
+    const { concurrency, budget = new Semaphore(concurrency) } = this.#options;
     const loop = async (): Promise<void> => {
       // A loop that fails ends the list for the others too.
-      for (const piece of pieces) await this.#toPosition(piece, target);
+      for (const piece of pieces) await budget.run(() => this.#toPosition(piece, target));
     };
-    const loops = Array.from({ length: this.#options.concurrency }, async () => {
+    const loops = Array.from({ length: concurrency }, async () => {
       try {
         await loop();
       } catch (error) {

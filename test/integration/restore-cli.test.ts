@@ -94,12 +94,13 @@ const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).dig
 test('a whole snapshot is restored side by side', async () => {
   using temporary = temporaryDirectory();
   const target = temporary.join('new/web');
-  const { stdout, stderr } = await succeeds('restore', 'host/web', target);
+  const { stdout, stderr } = await succeeds('restore', '--progress', 'host/web', target);
   assert.equal(stdout.length, 0);
   assert.match(
     stderr,
     /^restore image complete \(bytes=8388611, duration=[\d.]+s, speed=[\d.]+MB\/s\)$/m,
   );
+  assert.match(stderr, /^disk\.img: 100 % of 8\.0 MiB: /m);
   assert.deepEqual(readdirSync(target), ['disk.img', 'etc.conf', 'index.json', 'root.pxar']);
   assert.equal(sha256(readFileSync(`${target}/disk.img`)), sha256(disk));
   assert.equal(readFileSync(`${target}/etc.conf`, 'utf8'), 'conf\n');

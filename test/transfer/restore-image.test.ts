@@ -107,6 +107,27 @@ test('a file without a map of its chunks is restored too', async (t) => {
   assert.ok(readFileSync(path).equals(data));
 });
 
+test('images that are restored at once share the chunks that may be on their way', async (t) => {
+  const archive = archiveOf(randomBytes(40 * chunkSize));
+  const { readChunk } = archive.reader;
+  let [running, most] = [0, 0];
+  archive.reader.readChunk = async (digest) => {
+    most = Math.max(most, ++running);
+    await sleep(2);
+    running--;
+    return readChunk(digest);
+  };
+  const budget = new Semaphore(5);
+  const paths = ['a', 'b', 'c'].map((name) => temporaryPath(t, name));
+  // Each with a cache of its own, so that each fetches all.
+  await Promise.all(
+    paths.map((path) => restore(openFile(archive), path, { concurrency: 5, budget })),
+  );
+  assert.equal(most, 5);
+  const [first, ...others] = paths.map((path) => readFileSync(path));
+  assert.ok(first && others.every((other) => other.equals(first)));
+});
+
 test('as many chunks are on their way as asked for, and never more', async (t) => {
   const archive = archiveOf(randomBytes(40 * chunkSize));
   const { readChunk } = archive.reader;

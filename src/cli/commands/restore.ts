@@ -1,6 +1,7 @@
 /** `pbsfs restore`: brings files, directories, images and whole snapshots back, to disk or as a stream. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { PbsfsError } from '../../errors.ts';
+import { Semaphore } from '../../semaphore.ts';
 import { type PathPattern, parsePathPattern } from '../../transfer/path-pattern.ts';
 import { type Resolved, resolvePath } from '../../tree/resolve.ts';
 import { formatTreePath, parseTreePath } from '../../tree/tree-path.ts';
@@ -100,6 +101,7 @@ async function restore(
       skipZero: options.skipZero === true,
       discard: options.discard === true,
       concurrency: options.concurrency,
+      budget: new Semaphore(options.concurrency),
       signal: signals.signal,
       logger: openLogger(options),
       progress,
