@@ -187,6 +187,12 @@ class ImageRestore {
     return chunks.holds(chunks.index.chunkAt(start), await target.read(start, end - start));
   }
 
+  /** Nobody reads it again, unless the same chunk comes once more in the image. */
+  #leave(start: number): void {
+    const { chunks } = this.#file;
+    chunks?.leave(chunks.index.chunkAt(start));
+  }
+
   #read({ start, end }: ImagePiece): Promise<Loan> {
     return borrow(this.#file, start, end - start, this.#signal);
   }
@@ -206,6 +212,7 @@ class ImageRestore {
   #count({ kind, start, end }: ImagePiece): void {
     this.#bytes += end - start;
     if (kind === 'zeros') this.#zeroBytes += end - start;
+    else this.#leave(start);
     this.#options.onProgress?.(this.progress());
   }
 }

@@ -84,7 +84,7 @@ export interface File extends BaseNode {
 /** One open handle. Disposing it stops what runs ahead for it. */
 export interface OpenFile extends SparseReadAt, AsyncDisposable {
   /** The chunks of an archive that is shown as its bytes; absent for files that lie within one. */
-  readonly chunks?: Pick<CachedChunkReader, 'index' | 'holds'>;
+  readonly chunks?: Pick<CachedChunkReader, 'index' | 'holds' | 'leave'>;
 }
 
 export interface Symlink extends BaseNode {

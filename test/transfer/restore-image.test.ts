@@ -128,6 +128,18 @@ test('images that are restored at once share the chunks that may be on their way
   assert.ok(first && others.every((other) => other.equals(first)));
 });
 
+test('what was written keeps half of the cache at most', async (t) => {
+  const archive = archiveOf(randomBytes(60 * chunkSize));
+  for (const path of [temporaryPath(t), '/dev/null']) {
+    const file = openFile(archive);
+    await restore(file, path);
+    const reader = file.chunks as CachedChunkReader;
+    const present = Array.from({ length: 60 }, (_, i) => reader.isPresent(i)).filter(Boolean);
+    // The cache has room for 64.
+    assert.equal(present.length, 32, path);
+  }
+});
+
 test('as many chunks are on their way as asked for, and never more', async (t) => {
   const archive = archiveOf(randomBytes(40 * chunkSize));
   const { readChunk } = archive.reader;
