@@ -20,7 +20,7 @@ export const logins = {
 type Login = keyof typeof logins;
 
 /** What the environment of a command says of a server. */
-function serverEnvironment(server: PbsServer, login: Login = 'user'): NodeJS.ProcessEnv {
+export function serverEnvironment(server: PbsServer, login: Login = 'user'): NodeJS.ProcessEnv {
   const { authId, secret } = logins[login];
   return {
     PBS_REPOSITORY: `${authId}@127.0.0.1:${server.port}:${server.store}`,
