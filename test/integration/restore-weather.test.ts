@@ -13,7 +13,7 @@ import {
 } from '../support/encode-datastore.ts';
 import type { Fault } from '../support/pbs-server/faults.ts';
 import { PbsServer } from '../support/pbs-server/server.ts';
-import { logins, runOnServer, serverEnvironment } from '../support/server-mount.ts';
+import { runOnServer, serverEnvironment } from '../support/server-mount.ts';
 import { livingShortly } from '../support/short-lives.ts';
 import { until } from '../support/until.ts';
 
@@ -53,11 +53,7 @@ describe('restoring an image from a server', { timeout: 120_000 }, () => {
       images,
       compress: false,
     });
-    server = await PbsServer.start({
-      directory: store.path,
-      accounts: Object.values(logins),
-      link: {},
-    });
+    server = await PbsServer.start({ directory: store.path, link: {} });
   });
   after(async () => {
     await server[Symbol.asyncDispose]();

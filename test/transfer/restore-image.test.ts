@@ -63,6 +63,20 @@ function openFile(archive: MemoryArchive, crypt?: CryptConfig): OpenFile {
   };
 }
 
+/** Makes reads of chunks take their time, and counts the most that run at once. */
+function readsAtOnce(archive: MemoryArchive): { most: number } {
+  const { readChunk } = archive.reader;
+  const reads = { most: 0 };
+  let running = 0;
+  archive.reader.readChunk = async (digest) => {
+    reads.most = Math.max(reads.most, ++running);
+    await sleep(2);
+    running--;
+    return readChunk(digest);
+  };
+  return reads;
+}
+
 function temporaryPath(context: TestContext, name = 'image'): string {
   const directory = mkdtempSync(join(tmpdir(), 'pbsfs-restore-'));
   context.after(() => rmSync(directory, { recursive: true }));
@@ -109,21 +123,14 @@ test('a file without a map of its chunks is restored too', async (t) => {
 
 test('images that are restored at once share the chunks that may be on their way', async (t) => {
   const archive = archiveOf(randomBytes(40 * chunkSize));
-  const { readChunk } = archive.reader;
-  let [running, most] = [0, 0];
-  archive.reader.readChunk = async (digest) => {
-    most = Math.max(most, ++running);
-    await sleep(2);
-    running--;
-    return readChunk(digest);
-  };
+  const reads = readsAtOnce(archive);
   const budget = new Semaphore(5);
   const paths = ['a', 'b', 'c'].map((name) => temporaryPath(t, name));
   // Each with a cache of its own, so that each fetches all.
   await Promise.all(
     paths.map((path) => restore(openFile(archive), path, { concurrency: 5, budget })),
   );
-  assert.equal(most, 5);
+  assert.equal(reads.most, 5);
   const [first, ...others] = paths.map((path) => readFileSync(path));
   assert.ok(first && others.every((other) => other.equals(first)));
 });
@@ -142,18 +149,11 @@ test('what was written keeps half of the cache at most', async (t) => {
 
 test('as many chunks are on their way as asked for, and never more', async (t) => {
   const archive = archiveOf(randomBytes(40 * chunkSize));
-  const { readChunk } = archive.reader;
-  let [running, most] = [0, 0];
-  archive.reader.readChunk = async (digest) => {
-    most = Math.max(most, ++running);
-    await sleep(2);
-    running--;
-    return readChunk(digest);
-  };
+  const reads = readsAtOnce(archive);
   for (const path of [temporaryPath(t), '/dev/null']) {
-    most = 0;
+    reads.most = 0;
     await restore(openFile(archive), path, { concurrency: 7 });
-    assert.equal(most, 7);
+    assert.equal(reads.most, 7);
   }
 });
 

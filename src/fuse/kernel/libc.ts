@@ -1,7 +1,7 @@
 /**
  * The few calls of the C library that Node does not offer, through `koffi`: receiving a descriptor over a
- * socket, waiting until a device can be read, giving memory back, and ending without waiting for threads. `koffi` is optional, so it is loaded when
- * first needed.
+ * socket, waiting until a device can be read, giving memory back, and ending without waiting for threads.
+ * `koffi` is optional, so it is loaded when first needed.
  *
  *   msghdr   0 name, 8 name length, 16 -> iovec, 24 iovecs, 32 -> control, 40 control length, 48 flags
  *   iovec    0 -> data, 8 length
