@@ -60,6 +60,9 @@ export class PrefetchBudget {
   }
 }
 
+/** For a handle that nothing is brought ahead for. */
+export const noPrefetch = new PrefetchBudget({ chunks: 0, cacheBytes: 0, concurrency: 1 });
+
 export class Prefetcher implements Disposable {
   readonly #reader: CachedChunkReader;
   readonly #budget: PrefetchBudget;

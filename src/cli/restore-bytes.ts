@@ -23,7 +23,7 @@ export async function restoreBytes(
 ): Promise<void> {
   const { existing, skipZero, discard, concurrency, budget, signal } = job;
   const resume = existing === 'resume';
-  await using file = await node.open(signal);
+  await using file = await node.open(signal, { readAhead: false });
   await using image = await openImageTarget(target, file.size, {
     resume,
     overwrite: existing === 'replace',

@@ -3,7 +3,7 @@ import { isPbsfsError } from '../errors.ts';
 import type { ArchivePlace } from './archive-place.ts';
 import { fileAttributes, timeOfSeconds } from './attributes.ts';
 import { archiveXattrs } from './metadata-xattrs.ts';
-import type { Attributes, File, OpenFile, Xattr } from './node.ts';
+import type { Attributes, File, OpenFile, OpenOptions, Xattr } from './node.ts';
 import type { TreeContext } from './tree-context.ts';
 
 /** Bytes in all, and those that are not in holes. */
@@ -51,7 +51,7 @@ export abstract class ArchiveFile implements File {
     return file === undefined ? [] : archiveXattrs(file, keyFingerprint);
   }
 
-  abstract open(signal?: AbortSignal): Promise<OpenFile>;
+  abstract open(signal?: AbortSignal, options?: OpenOptions): Promise<OpenFile>;
 
   protected abstract measure(signal?: AbortSignal): Promise<Extent>;
 }

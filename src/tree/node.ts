@@ -78,7 +78,12 @@ export interface DirectoryEntry {
 export interface File extends BaseNode {
   readonly kind: 'file';
   /** @throws PbsfsError `key-missing`, `key-wrong`, `corrupt`, … before any byte is read. */
-  open(signal?: AbortSignal): Promise<OpenFile>;
+  open(signal?: AbortSignal, options?: OpenOptions): Promise<OpenFile>;
+}
+
+export interface OpenOptions {
+  /** False for one who knows what it will read and asks for it in time; default true. */
+  readonly readAhead?: boolean;
 }
 
 /** One open handle. Disposing it stops what runs ahead for it. */

@@ -28,6 +28,7 @@ import type {
   File,
   Node,
   OpenFile,
+  OpenOptions,
   Special,
   Symlink,
   Xattr,
@@ -38,7 +39,11 @@ export interface PxarTreeOptions {
   readonly ino: number;
   readonly links: LinkCounts;
   /** Opens one of the streams for a reader of its own. */
-  readonly openStream: (stream: 'metadata' | 'payload', signal?: AbortSignal) => Promise<OpenFile>;
+  readonly openStream: (
+    stream: 'metadata' | 'payload',
+    signal?: AbortSignal,
+    options?: OpenOptions,
+  ) => Promise<OpenFile>;
 }
 
 /** The root of an archive as a directory. */
@@ -144,11 +149,11 @@ class PxarDirectoryNode extends PxarNode<PxarDirectory> implements Directory {
 class PxarFileNode extends PxarNode<PxarFile> implements File {
   readonly kind = 'file';
 
-  async open(signal?: AbortSignal): Promise<OpenFile> {
+  async open(signal?: AbortSignal, options?: OpenOptions): Promise<OpenFile> {
     const { archive, openStream } = this.tree;
     const { stream, offset, size } = await archive.locateContent(this.entry, signal);
     if (size === 0) return emptyFile;
-    const source = await openStream(stream, signal);
+    const source = await openStream(stream, signal, options);
     return Object.assign(sparseRange(source, offset, size), {
       [Symbol.asyncDispose]: () => source[Symbol.asyncDispose](),
     });

@@ -13,7 +13,7 @@ import { AsyncLruCache } from '../chunks/async-lru-cache.ts';
 import type { CachedChunkReader } from '../chunks/cached-chunk-reader.ts';
 import { ChunkCache } from '../chunks/chunk-cache.ts';
 import { DecoderThreads } from '../chunks/decoder-threads.ts';
-import { defaultPrefetch, PrefetchBudget, withPrefetch } from '../chunks/prefetcher.ts';
+import { defaultPrefetch, noPrefetch, PrefetchBudget, withPrefetch } from '../chunks/prefetcher.ts';
 
 import { formatError, isPbsfsError, PbsfsError, withContext } from '../errors.ts';
 import { catalogName } from '../formats/archive-name.ts';
@@ -26,7 +26,7 @@ import { Semaphore } from '../semaphore.ts';
 
 import { type ArchivePlace, type PxarPlace, placeContext } from './archive-place.ts';
 import { timeOfSeconds } from './attributes.ts';
-import type { Directory, OpenFile, Time } from './node.ts';
+import type { Directory, OpenFile, OpenOptions, Time } from './node.ts';
 import { pxarDirectory } from './pxar-tree.ts';
 import { backupTimeFormat, type TimeFormat } from './time-format.ts';
 
@@ -164,10 +164,14 @@ export class TreeContext implements AsyncDisposable {
    * Opens an image, or another archive, as its bytes.
    * @throws PbsfsError `key-missing`, `key-wrong`, `corrupt`, `stale`
    */
-  async openChunked(place: ArchivePlace, signal?: AbortSignal): Promise<OpenFile> {
+  async openChunked(
+    place: ArchivePlace,
+    signal?: AbortSignal,
+    { readAhead = true }: OpenOptions = {},
+  ): Promise<OpenFile> {
     const { reader, source } = await this.#readable(place, signal);
     const lease = this.#chunks.cache.acquire();
-    const file = withPrefetch(source, reader, this.#prefetch);
+    const file = withPrefetch(source, reader, readAhead ? this.#prefetch : noPrefetch);
     return Object.assign(file, {
       chunks: reader,
       [Symbol.asyncDispose]: async () => {
