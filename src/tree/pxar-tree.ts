@@ -65,15 +65,20 @@ function inodeAt(tree: PxarTree, position: number): number {
 }
 
 abstract class PxarNode<E extends StatEntry> {
-  readonly immutable = true;
-  readonly ino: number;
   protected readonly tree: PxarTree;
   protected readonly entry: E;
 
   constructor(tree: PxarTree, entry: E) {
     this.tree = tree;
     this.entry = entry;
-    this.ino = inodeAt(tree, entry.position);
+  }
+
+  get immutable(): true {
+    return true;
+  }
+
+  get ino(): number {
+    return inodeAt(this.tree, this.entry.position);
   }
 
   async attributes(signal?: AbortSignal): Promise<Attributes> {
@@ -103,7 +108,9 @@ function sizeOf(entry: StatEntry): number {
 }
 
 class PxarDirectoryNode extends PxarNode<PxarDirectory> implements Directory {
-  readonly kind = 'directory';
+  get kind(): 'directory' {
+    return 'directory';
+  }
 
   async lookup(name: Buffer, signal?: AbortSignal): Promise<Node | undefined> {
     const found = await this.tree.archive.lookup(this.entry, name, signal);
@@ -147,7 +154,9 @@ class PxarDirectoryNode extends PxarNode<PxarDirectory> implements Directory {
 }
 
 class PxarFileNode extends PxarNode<PxarFile> implements File {
-  readonly kind = 'file';
+  get kind(): 'file' {
+    return 'file';
+  }
 
   async open(signal?: AbortSignal, options?: OpenOptions): Promise<OpenFile> {
     const { archive, openStream } = this.tree;
@@ -174,7 +183,9 @@ const emptyFile: OpenFile = {
 };
 
 class PxarSymlinkNode extends PxarNode<PxarSymlink> implements Symlink {
-  readonly kind = 'symlink';
+  get kind(): 'symlink' {
+    return 'symlink';
+  }
 
   async target(signal?: AbortSignal): Promise<Buffer> {
     return await this.tree.archive.readSymlink(this.entry, signal);

@@ -43,7 +43,7 @@ export function damageOf(
 
 /** The damage that a name is which no filesystem can show; undefined where it is a good one. */
 export function unusableName(entry: PxarEntry): PxarDamage | undefined {
-  const why = whyUnusable(entry.name);
+  const why = whyUnusable(entry.nameKey);
   return why === undefined ? undefined : hidden(entry, why);
 }
 

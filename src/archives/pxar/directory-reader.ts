@@ -4,7 +4,7 @@
  * a bound.
  */
 import { AsyncLruCache } from '../../chunks/async-lru-cache.ts';
-import type { PxarDirectory, PxarEntry } from '../../formats/pxar/entry.ts';
+import { nameKey, type PxarDirectory, type PxarEntry } from '../../formats/pxar/entry.ts';
 import type { GoodbyeTable } from '../../formats/pxar/goodbye.ts';
 import { sipHash } from '../../formats/pxar/sip-hash.ts';
 import type { Logger } from '../../log.ts';
@@ -13,7 +13,6 @@ import { isDamage, isUnreadable } from './damage.ts';
 import { listMembers } from './list-members.ts';
 import { formatPxarPath } from './pxar-path.ts';
 import {
-  nameKey,
   type PxarListing,
   readTable,
   type ScannedDirectory,

@@ -10,8 +10,7 @@ import { PbsfsError, toPbsfsError } from '../../errors.ts';
 import { decodeAttributes, type PxarAttributes } from '../../formats/pxar/attributes.ts';
 import {
   type ByteRange,
-  decodeFormatVersion,
-  decodeSymlink,
+  nameKey,
   type PxarDirectory,
   type PxarEntry,
   type PxarFile,
@@ -19,6 +18,7 @@ import {
   type PxarSymlink,
   whyUnusable,
 } from '../../formats/pxar/entry.ts';
+import { decodeFormatVersion, decodeSymlink } from '../../formats/pxar/entry-items.ts';
 import { itemHeaderSize } from '../../formats/pxar/item.ts';
 import { type Logger, silentLogger } from '../../log.ts';
 import { type ReadAt, readExactly } from '../../read-at.ts';
@@ -137,7 +137,7 @@ export class PxarArchive {
     name: Buffer,
     signal?: AbortSignal,
   ): Promise<PxarEntry | undefined> {
-    if (whyUnusable(name) !== undefined) return undefined;
+    if (whyUnusable(nameKey(name)) !== undefined) return undefined;
     const entry = { name, parent: directory };
     return await this.#within(entry, () => this.#directories.find(directory, name, signal));
   }
@@ -149,14 +149,14 @@ export class PxarArchive {
   async resolveHardLink(link: PxarHardLink, signal?: AbortSignal): Promise<PxarFile> {
     return await this.#within(link, async () => {
       const window = new Window(this.#metadata, signal);
-      const { targetPosition, position: limit, name, parent } = link;
+      const { targetPosition, position: limit } = link;
       const head = await readHead(window, targetPosition, limit, undefined);
       const target = head && (await readEntry(window, head, limit)).entry;
       if (target?.kind !== 'file') {
         const found = target?.kind ?? 'nothing';
         throw new PbsfsError('corrupt', `a hard link leads to ${found} instead of a file`);
       }
-      return { ...target, name, parent };
+      return target.namedAs(link);
     });
   }
 

@@ -3,7 +3,7 @@
  * members themselves, from a pass over the directory.
  */
 import { PbsfsError } from '../../errors.ts';
-import type { PxarDirectory, PxarEntry } from '../../formats/pxar/entry.ts';
+import { nameKey, type PxarDirectory, type PxarEntry } from '../../formats/pxar/entry.ts';
 import {
   decodeGoodbyeTail,
   GoodbyeTable,
@@ -90,13 +90,8 @@ function whatIsDone(step: PxarStep): PxarEntry | undefined {
 
 const giveUp = async (): Promise<undefined> => undefined;
 
-/** A name as the key of a map: one character a byte. */
-export function nameKey(name: Buffer): string {
-  return name.toString('latin1');
-}
-
 function mapByName(members: readonly PxarEntry[]): ReadonlyMap<string, PxarEntry> {
-  return new Map(members.map((member) => [nameKey(member.name), member]));
+  return new Map(members.map((member) => [member.nameKey, member]));
 }
 
 /**
@@ -105,18 +100,18 @@ function mapByName(members: readonly PxarEntry[]): ReadonlyMap<string, PxarEntry
  */
 export function withoutDuplicates({ members, damaged }: PxarListing): PxarListing {
   const names = new Set<string>();
-  const isFirst = ({ name }: { readonly name: Buffer }): boolean => {
+  const isFirst = (key: string): boolean => {
     const before = names.size;
-    return names.add(nameKey(name)).size > before;
+    return names.add(key).size > before;
   };
   const repeated: PxarDamage[] = [];
   const kept = members.filter((member) => {
-    const isKept = isFirst(member);
+    const isKept = isFirst(member.nameKey);
     if (!isKept) repeated.push(repeatedName(member));
     return isKept;
   });
   const others = damaged.map((one) =>
-    one.name === undefined || isFirst({ name: one.name }) ? one : { ...one, name: undefined },
+    one.name === undefined || isFirst(nameKey(one.name)) ? one : { ...one, name: undefined },
   );
   return { members: kept, damaged: [...others, ...repeated] };
 }

@@ -5,17 +5,24 @@
 import { PbsfsError } from '../../errors.ts';
 import {
   type ByteRange,
+  type EntryKind,
+  type EntryPlace,
+  kindOfMode,
+  type PayloadPlace,
+  PxarDevice,
+  PxarDirectory,
+  type PxarEntry,
+  PxarFile,
+  PxarHardLink,
+  PxarIpc,
+  PxarSymlink,
+} from '../../formats/pxar/entry.ts';
+import {
   decodeDevice,
   decodeFileName,
   decodeHardLink,
   decodePayloadRef,
-  type EntryKind,
-  kindOfMode,
-  type PxarDirectory,
-  type PxarEntry,
-  type PxarFile,
-  type PxarHardLink,
-} from '../../formats/pxar/entry.ts';
+} from '../../formats/pxar/entry-items.ts';
 import {
   decodeItemHeader,
   type ItemHeader,
@@ -28,12 +35,9 @@ import { decodeStat, decodeStatV1, type PxarStat } from '../../formats/pxar/stat
 import type { Window } from './window.ts';
 
 /** What a FILENAME item says. */
-export interface EntryHead {
-  readonly name: Buffer;
-  readonly position: number;
+export interface EntryHead extends EntryPlace {
   /** Where its ENTRY or HARDLINK item starts. */
   readonly bodyStart: number;
-  readonly parent: PxarDirectory | undefined;
 }
 
 export interface ReadEntry {
@@ -111,7 +115,8 @@ export async function readEntry(
   const first = await readHeader(window, bodyStart, limit);
   if (first?.name === 'HARDLINK') {
     const content = await readContent(window, bodyStart, first.size);
-    return { entry: hardLink(head, content), next: bodyStart + first.size };
+    const target = decodeHardLink(content, head.position);
+    return { entry: new PxarHardLink(head, target), next: bodyStart + first.size };
   }
   if (first?.name !== 'ENTRY' && first?.name !== 'ENTRY_V1') {
     throw new PbsfsError('corrupt', `${first?.name ?? 'nothing'} where an ENTRY item should be`);
@@ -144,11 +149,6 @@ async function readBehindStat(
   return name === 'FILENAME' || name === 'GOODBYE'
     ? undefined
     : await readHeader(window, position, limit);
-}
-
-function hardLink({ name, position, parent }: EntryHead, content: Buffer): PxarHardLink {
-  const targetPosition = decodeHardLink(content, position);
-  return { kind: 'hardlink', name, position, parent, targetPosition };
 }
 
 interface Body {
@@ -184,39 +184,35 @@ async function readKind(
     throw new PbsfsError('corrupt', `mode ${mode}, but ${found} where its content should be`);
   }
   const { name, position, parent } = head;
-  const base = { name, position, parent, ...stat, attributes };
+  const start = { name, position, parent, stat, attributes };
   const size = content?.size ?? 0;
   const next = contentStart + size;
   switch (kind) {
     case 'directory':
-      return { entry: { ...base, kind, membersStart: contentStart, end }, next: contentStart };
+      return { entry: new PxarDirectory(start, contentStart, end), next: contentStart };
     case 'fifo':
     case 'socket':
-      return { entry: { ...base, kind }, next: contentStart };
+      return { entry: new PxarIpc(start, kind), next: contentStart };
     case 'symlink': {
       const target = { start: contentStart + itemHeaderSize, end: next };
-      return { entry: { ...base, kind, target }, next };
+      return { entry: new PxarSymlink(start, target), next };
     }
     case 'block':
     case 'char': {
       const rdev = decodeDevice(await readContent(window, contentStart, size));
-      return { entry: { ...base, kind, rdev }, next };
+      return { entry: new PxarDevice(start, kind, rdev), next };
     }
     case 'file': {
-      const place =
+      const place: PayloadPlace =
         content?.name === 'PAYLOAD'
-          ? {
-              stream: 'metadata' as const,
-              payloadPosition: contentStart,
-              size: size - itemHeaderSize,
-            }
+          ? { stream: 'metadata', payloadPosition: contentStart, size: size - itemHeaderSize }
           : payloadPlace(await readContent(window, contentStart, size));
-      return { entry: { ...base, kind, ...place }, next };
+      return { entry: new PxarFile(start, place), next };
     }
   }
 }
 
-function payloadPlace(content: Buffer): Pick<PxarFile, 'stream' | 'payloadPosition' | 'size'> {
+function payloadPlace(content: Buffer): PayloadPlace {
   const { position, size } = decodePayloadRef(content);
   return { stream: 'payload', payloadPosition: position, size };
 }

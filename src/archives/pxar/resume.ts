@@ -15,7 +15,7 @@ export function resumeByTables(source: ReadAt, signal?: AbortSignal): Resume {
     let point: ResumePoint | undefined;
     let end = stack[0]?.end;
     for (const [i, directory] of stack.entries()) {
-      const table = await tryTable(source, { ...directory, end }, signal);
+      const table = await tryTable(source, directory.endingAt(end), signal);
       const next = table === undefined ? undefined : nextItem(table, position);
       if (table === undefined || next === undefined) break;
       point = { depth: i + 1, position: next };

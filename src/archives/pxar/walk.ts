@@ -93,7 +93,7 @@ function* leaveTo(stack: OpenDirectory[], depth: number, end?: number): Generato
     const left = stack.pop();
     if (left === undefined || left.isHidden) continue;
     const { directory } = left;
-    yield { step: 'leave', directory: end === undefined ? directory : { ...directory, end } };
+    yield { step: 'leave', directory: end === undefined ? directory : directory.endingAt(end) };
   }
 }
 

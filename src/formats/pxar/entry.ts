@@ -1,20 +1,12 @@
 /**
- * What an archive holds, as values, and the items that say so:
+ * What an archive holds, as values. An entry keeps what `stat` asks for and where the rest lies; link targets,
+ * attributes and content are read when they are wanted.
  *
- *   FORMAT_VERSION  version (8): 1, or 2 for a split archive
- *   FILENAME        name, NUL
- *   SYMLINK         target, NUL
- *   HARDLINK        distance back from this FILENAME to that of the target (8), path of the target, NUL
- *   DEVICE          major (8), minor (8)
- *   PAYLOAD_REF     position of the PAYLOAD item in the payload stream (8), size of the file (8)
- *
- * An entry keeps what `stat` asks for and where the rest lies; link targets, attributes and content are read
- * when they are wanted, so that a long listing stays small.
- * Source: `pxar` crate, `format/mod.rs`, `lib.rs` (`Entry`, `EntryKind`).
+ * A mount keeps an entry of each file for as long as its kernel remembers it, by the hundred thousand. So an
+ * entry is one object of numbers and one string; what is an object of its own is made when it is asked for.
+ * Source: `pxar` crate, `lib.rs` (`Entry`, `EntryKind`).
  */
-import { PbsfsError } from '../../errors.ts';
-import { readU64 } from '../bytes.ts';
-import type { PxarStat } from './stat.ts';
+import type { PxarStat, PxarTime } from './stat.ts';
 
 /** `[start, end)` of the metadata stream. */
 export interface ByteRange {
@@ -22,7 +14,13 @@ export interface ByteRange {
   readonly end: number;
 }
 
-interface BaseEntry {
+export interface DeviceNumber {
+  readonly major: number;
+  readonly minor: number;
+}
+
+/** Where an entry stands in its archive. */
+export interface EntryPlace {
   /** Undefined for the root, and for what was found by a hard link. */
   readonly parent: PxarDirectory | undefined;
   /** As stored, without NUL; empty for the root. */
@@ -31,48 +29,179 @@ interface BaseEntry {
   readonly position: number;
 }
 
-interface StatEntry extends BaseEntry, PxarStat {
+/** What all entries have but hard links. */
+export interface EntryStart extends EntryPlace {
+  readonly stat: PxarStat;
   /** Where its attribute items lie; undefined where it has none. */
   readonly attributes: ByteRange | undefined;
 }
 
-export interface PxarDirectory extends StatEntry {
-  readonly kind: 'directory';
+/** A name as a string that maps can be keyed by: one character a byte. */
+export function nameKey(name: Buffer): string {
+  return name.toString('latin1');
+}
+
+abstract class BaseEntry implements EntryPlace {
+  readonly parent: PxarDirectory | undefined;
+  readonly nameKey: string;
+  readonly position: number;
+
+  constructor({ parent, name, position }: EntryPlace) {
+    this.parent = parent;
+    this.nameKey = nameKey(name);
+    this.position = position;
+  }
+
+  get name(): Buffer {
+    return Buffer.from(this.nameKey, 'latin1');
+  }
+}
+
+abstract class StatEntry extends BaseEntry implements PxarStat {
+  readonly mode: number;
+  readonly flags: number;
+  readonly uid: number;
+  readonly gid: number;
+  readonly #seconds: number;
+  readonly #nanos: number;
+  /** Both 0 where there are none. */
+  readonly #attributesStart: number;
+  readonly #attributesEnd: number;
+
+  constructor(start: EntryStart) {
+    super(start);
+    const { stat, attributes } = start;
+    this.mode = stat.mode;
+    this.flags = stat.flags;
+    this.uid = stat.uid;
+    this.gid = stat.gid;
+    this.#seconds = stat.mtime.seconds;
+    this.#nanos = stat.mtime.nanos;
+    this.#attributesStart = attributes?.start ?? 0;
+    this.#attributesEnd = attributes?.end ?? 0;
+  }
+
+  get mtime(): PxarTime {
+    return { seconds: this.#seconds, nanos: this.#nanos };
+  }
+
+  get attributes(): ByteRange | undefined {
+    if (this.#attributesEnd === 0) return undefined;
+    return { start: this.#attributesStart, end: this.#attributesEnd };
+  }
+
+  protected get start(): EntryStart {
+    const { parent, name, position, attributes } = this;
+    return { parent, name, position, attributes, stat: this };
+  }
+}
+
+export class PxarDirectory extends StatEntry {
   /** Where its first member, or its goodbye table, starts. */
   readonly membersStart: number;
   /** One past its goodbye table; undefined while a sequential pass has not come there. */
   readonly end: number | undefined;
+
+  constructor(start: EntryStart, membersStart: number, end: number | undefined) {
+    super(start);
+    this.membersStart = membersStart;
+    this.end = end;
+  }
+
+  get kind(): 'directory' {
+    return 'directory';
+  }
+
+  /** The same directory, once it is known where it ends. */
+  endingAt(end: number | undefined): PxarDirectory {
+    return new PxarDirectory(this.start, this.membersStart, end);
+  }
 }
 
-export interface PxarFile extends StatEntry {
-  readonly kind: 'file';
-  readonly size: number;
+/** Where the content of a file is. */
+export interface PayloadPlace {
   /** `payload` for a split archive. */
   readonly stream: 'metadata' | 'payload';
   /** Position of its PAYLOAD item in that stream; the content lies behind the 16 bytes of its header. */
   readonly payloadPosition: number;
+  readonly size: number;
 }
 
-export interface PxarSymlink extends StatEntry {
-  readonly kind: 'symlink';
+export class PxarFile extends StatEntry implements PayloadPlace {
+  readonly stream: 'metadata' | 'payload';
+  readonly payloadPosition: number;
+  readonly size: number;
+
+  constructor(start: EntryStart, { stream, payloadPosition, size }: PayloadPlace) {
+    super(start);
+    this.stream = stream;
+    this.payloadPosition = payloadPosition;
+    this.size = size;
+  }
+
+  get kind(): 'file' {
+    return 'file';
+  }
+
+  /** The same file under another of its names. */
+  namedAs({ name, parent }: Pick<EntryPlace, 'name' | 'parent'>): PxarFile {
+    return new PxarFile({ ...this.start, name, parent }, this);
+  }
+}
+
+export class PxarSymlink extends StatEntry {
+  readonly #targetStart: number;
+  readonly #targetEnd: number;
+
+  constructor(start: EntryStart, target: ByteRange) {
+    super(start);
+    this.#targetStart = target.start;
+    this.#targetEnd = target.end;
+  }
+
+  get kind(): 'symlink' {
+    return 'symlink';
+  }
+
   /** Where its target lies, the NUL included. */
-  readonly target: ByteRange;
+  get target(): ByteRange {
+    return { start: this.#targetStart, end: this.#targetEnd };
+  }
 }
 
-export interface PxarDevice extends StatEntry {
+export class PxarDevice extends StatEntry {
   readonly kind: 'block' | 'char';
   readonly rdev: DeviceNumber;
+
+  constructor(start: EntryStart, kind: 'block' | 'char', rdev: DeviceNumber) {
+    super(start);
+    this.kind = kind;
+    this.rdev = rdev;
+  }
 }
 
-export interface PxarIpc extends StatEntry {
+export class PxarIpc extends StatEntry {
   readonly kind: 'fifo' | 'socket';
+
+  constructor(start: EntryStart, kind: 'fifo' | 'socket') {
+    super(start);
+    this.kind = kind;
+  }
 }
 
 /** A further name of a file that comes earlier in the archive; everything else is the file's. */
-export interface PxarHardLink extends BaseEntry {
-  readonly kind: 'hardlink';
+export class PxarHardLink extends BaseEntry {
   /** `position` of the file. */
   readonly targetPosition: number;
+
+  constructor(place: EntryPlace, targetPosition: number) {
+    super(place);
+    this.targetPosition = targetPosition;
+  }
+
+  get kind(): 'hardlink' {
+    return 'hardlink';
+  }
 }
 
 export type PxarEntry =
@@ -88,11 +217,6 @@ export type EntryKind = Exclude<PxarEntry['kind'], 'hardlink'>;
 
 /** Everything but a directory. */
 export type PxarLeaf = Exclude<PxarEntry, PxarDirectory>;
-
-export interface DeviceNumber {
-  readonly major: number;
-  readonly minor: number;
-}
 
 /** `S_IFMT` and its values, of Linux. */
 const typeMask = 0o170000;
@@ -111,75 +235,15 @@ export function kindOfMode(mode: number): EntryKind | undefined {
   return kindsByType.get(mode & typeMask);
 }
 
-/** @throws PbsfsError `unsupported` for a version that is not known. */
-export function decodeFormatVersion(content: Buffer): 1 | 2 {
-  const version = readU64(content, 0, 'pxar format version');
-  if (version === 1 || version === 2) return version;
-  throw new PbsfsError('unsupported', `pxar format version ${version} is not known, only 1 and 2`);
-}
-
-/** A copy of the name in the content of a FILENAME item. @throws PbsfsError `corrupt` */
-export function decodeFileName(content: Buffer): Buffer {
-  return Buffer.from(withoutNul(content, 'name'));
-}
-
-/** A copy of the target in the content of a SYMLINK item. @throws PbsfsError `corrupt` */
-export function decodeSymlink(content: Buffer): Buffer {
-  const target = withoutNul(content, 'link target');
-  if (target.includes(0)) throw new PbsfsError('corrupt', 'a link target has a NUL in it');
-  return Buffer.from(target);
-}
-
-function withoutNul(content: Buffer, what: string): Buffer {
-  if (content.at(-1) !== 0) throw new PbsfsError('corrupt', `a ${what} has no terminating NUL`);
-  return content.subarray(0, -1);
-}
-
-/**
- * Position of the file that a HARDLINK item stands for; its path is redundant.
- * @param position of the link's own FILENAME item.
- * @throws PbsfsError `corrupt`
- */
-export function decodeHardLink(content: Buffer, position: number): number {
-  const distance = readU64(content, 0, 'distance of a hard link');
-  if (distance === 0 || distance > position) {
-    throw new PbsfsError('corrupt', `a hard link points ${distance} bytes back from ${position}`);
-  }
-  return position - distance;
-}
-
-/** @throws PbsfsError `corrupt` */
-export function decodeDevice(content: Buffer): DeviceNumber {
-  return {
-    major: readU64(content, 0, 'major device number'),
-    minor: readU64(content, 8, 'minor device number'),
-  };
-}
-
-/** @throws PbsfsError `corrupt` */
-export function decodePayloadRef(content: Buffer): {
-  readonly position: number;
-  readonly size: number;
-} {
-  return {
-    position: readU64(content, 0, 'position of a payload'),
-    size: readU64(content, 8, 'size of a payload'),
-  };
-}
-
 /** Linux' `NAME_MAX`. */
 const maxNameLength = 255;
-const slash = 0x2f;
 
-/** Why no filesystem can show `name`, or undefined where it can. */
-export function whyUnusable(name: Buffer): string | undefined {
-  if (name.length > maxNameLength) return `a name of ${name.length} bytes`;
-  if (name.length === 0) return 'an empty name';
-  if (name.includes(0)) return 'a NUL in a name';
-  if (name.includes(slash)) return 'a slash in a name';
-  if (name.equals(dot) || name.equals(dotDot)) return `the name '${name.toString()}'`;
+/** Why no filesystem can show a name, or undefined where it can. @param key see `nameKey`. */
+export function whyUnusable(key: string): string | undefined {
+  if (key.length > maxNameLength) return `a name of ${key.length} bytes`;
+  if (key === '') return 'an empty name';
+  if (key.includes('\0')) return 'a NUL in a name';
+  if (key.includes('/')) return 'a slash in a name';
+  if (key === '.' || key === '..') return `the name '${key}'`;
   return undefined;
 }
-
-const dot = Buffer.from('.');
-const dotDot = Buffer.from('..');

@@ -25,7 +25,7 @@ export interface PxarStat {
 }
 
 /** `nanos` is 0…999,999,999 also before 1970. */
-interface PxarTime {
+export interface PxarTime {
   readonly seconds: number;
   readonly nanos: number;
 }

@@ -19,8 +19,8 @@ import {
   type Answer,
   attributesOf,
   done,
-  inodeOf,
   introduce,
+  nodeOf,
   type OpenDirectory,
   type Operation,
   type Served,
@@ -32,10 +32,10 @@ const dotDot = Buffer.from('..');
 const dots = 2;
 
 export function opendir(served: Served, request: Request): Answer {
-  const inode = inodeOf(served, request);
-  if (inode === undefined) return 'ESTALE';
-  const { node, parentIno } = inode;
+  const node = nodeOf(served, request);
+  if (node === undefined) return 'ESTALE';
   if (node.kind !== 'directory') return 'ENOTDIR';
+  const parentIno = served.inodes.parentIno(request.nodeid);
   const handle = served.directories.add({ directory: node, parentIno });
   return {
     body: [encodeOpen(handle, node.immutable ? keepCache | cacheDirectory : 0)],

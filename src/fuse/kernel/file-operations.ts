@@ -15,7 +15,7 @@ import { maxReadSize } from '../wire/init.ts';
 import { encodeOffset, encodeOpen, keepCache } from '../wire/reply.ts';
 import type { Request } from '../wire/request.ts';
 import { readU64 } from '../wire/u64.ts';
-import { type Answer, done, inodeOf, type Served } from './operation.ts';
+import { type Answer, done, nodeOf, type Served } from './operation.ts';
 
 /** `O_ACCMODE`: the bits of open(2)'s flags that tell reading (0) from writing. */
 const accessMode = 0o3;
@@ -26,7 +26,7 @@ const maxSlices = 1000;
 
 export async function open(served: Served, request: Request, signal: AbortSignal): Promise<Answer> {
   const flags = request.body.readUInt32LE(0);
-  const node = inodeOf(served, request)?.node;
+  const node = nodeOf(served, request);
   if (node === undefined) return 'ESTALE';
   if (node.kind !== 'file') return node.kind === 'directory' ? 'EISDIR' : 'ENXIO';
   if ((flags & accessMode) !== 0) return 'EROFS';

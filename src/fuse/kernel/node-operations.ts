@@ -16,8 +16,8 @@ import {
   type Answer,
   attributesOf,
   done,
-  inodeOf,
   introduce,
+  nodeOf,
   type Served,
   secondsOf,
 } from './operation.ts';
@@ -34,7 +34,7 @@ export async function lookup(
   request: Request,
   signal: AbortSignal,
 ): Promise<Answer> {
-  const parent = inodeOf(served, request)?.node;
+  const parent = nodeOf(served, request);
   const name = decodeName(request.body, 0);
   if (parent === undefined) return 'ESTALE';
   if (parent.kind !== 'directory') return 'ENOTDIR';
@@ -52,7 +52,7 @@ export async function getattr(
   request: Request,
   signal: AbortSignal,
 ): Promise<Answer> {
-  const node = inodeOf(served, request)?.node;
+  const node = nodeOf(served, request);
   if (node === undefined) return 'ESTALE';
   const attributes = await attributesOf(served, node, signal);
   return { body: [encodeGetattr(node.ino, attributes, secondsOf(served, node))] };
@@ -65,7 +65,7 @@ export async function access(
   signal: AbortSignal,
 ): Promise<Answer> {
   const mask = request.body.readUInt32LE(0);
-  const node = inodeOf(served, request)?.node;
+  const node = nodeOf(served, request);
   if (node === undefined) return 'ESTALE';
   if ((mask & maskWrite) !== 0) return 'EROFS';
   if ((mask & maskExecute) === 0 || node.kind === 'directory') return done;
@@ -78,7 +78,7 @@ export async function readlink(
   request: Request,
   signal: AbortSignal,
 ): Promise<Answer> {
-  const node = inodeOf(served, request)?.node;
+  const node = nodeOf(served, request);
   if (node === undefined) return 'ESTALE';
   if (node.kind !== 'symlink') return 'EINVAL';
   const target = await node.target(signal);
@@ -126,7 +126,7 @@ async function xattrsOf(
   signal: AbortSignal,
   wanted?: Buffer,
 ): Promise<readonly Xattr[] | undefined> {
-  const node = inodeOf(served, request)?.node;
+  const node = nodeOf(served, request);
   if (node === undefined) return undefined;
   return (await node.xattrs?.(signal, wanted)) ?? [];
 }

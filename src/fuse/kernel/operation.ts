@@ -9,7 +9,7 @@ import type { ErrnoName } from '../errno.ts';
 import type { Entry } from '../wire/attributes.ts';
 import type { Request } from '../wire/request.ts';
 import type { HandleTable } from './handle-table.ts';
-import type { Inode, InodeTable } from './inode-table.ts';
+import type { InodeTable } from './inode-table.ts';
 
 /** Everything that the operations of one mount share. */
 export interface Served {
@@ -84,7 +84,7 @@ export function introduce(
   };
 }
 
-/** The inode of a request, as long as the kernel may know it. */
-export function inodeOf(served: Served, request: Request): Inode | undefined {
+/** The node of a request, as long as the kernel may know it. */
+export function nodeOf(served: Served, request: Request): Node | undefined {
   return served.inodes.get(request.nodeid);
 }
