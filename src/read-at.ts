@@ -67,7 +67,7 @@ export async function readBytes(
 }
 
 /**
- * Exactly `length` bytes.
+ * Exactly `length` bytes, copied: what is read so is small, and a view would keep a whole chunk in memory.
  * @throws PbsfsError `corrupt` where the source ends before.
  */
 export async function readExactly(
@@ -76,7 +76,8 @@ export async function readExactly(
   length: number,
   signal?: AbortSignal,
 ): Promise<Buffer> {
-  const bytes = await readBytes(source, offset, length, signal);
+  using loan = await borrow(source, offset, length, signal);
+  const bytes = Buffer.concat(loan.slices);
   if (bytes.length !== length) {
     throw new PbsfsError('corrupt', `ends after ${bytes.length} of ${length} bytes`, {
       context: { offset, length },

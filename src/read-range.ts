@@ -1,44 +1,59 @@
-/** A part of something readable as a thing of its own: a file in an archive, a partition of a disk. */
+/**
+ * A part of something readable as a thing of its own: a file in an archive, a partition of a disk.
+ *
+ * Classes, like all that is made anew for each opened file: an object literal with a getter takes a hidden class of its
+ * own, which V8 keeps, with all that the getter sees, until the next full collection.
+ */
 import { borrow, type Loan, type ReadAt, type SparseReadAt } from './read-at.ts';
 
 const nothing: Loan = { slices: [], [Symbol.dispose]: () => {} };
 
 /** `size` bytes of `source` from `start` on; they must lie within it. */
-export function readRange(source: ReadAt, start: number, size: number): ReadAt {
-  return {
-    size,
-    read: async (offset, length, signal) => {
-      const wanted = Math.min(length, size - offset);
-      return wanted <= 0 ? [] : await source.read(start + offset, wanted, signal);
-    },
-    borrow: async (offset, length, signal) => {
-      const wanted = Math.min(length, size - offset);
-      return wanted <= 0 ? nothing : await borrow(source, start + offset, wanted, signal);
-    },
-  };
+export class Range<Source extends ReadAt = ReadAt> implements ReadAt {
+  readonly size: number;
+  protected readonly source: Source;
+  protected readonly start: number;
+
+  constructor(source: Source, start: number, size: number) {
+    this.source = source;
+    this.start = start;
+    this.size = size;
+  }
+
+  async read(offset: number, length: number, signal?: AbortSignal): Promise<readonly Uint8Array[]> {
+    const wanted = Math.min(length, this.size - offset);
+    return wanted <= 0 ? [] : await this.source.read(this.start + offset, wanted, signal);
+  }
+
+  async borrow(offset: number, length: number, signal?: AbortSignal): Promise<Loan> {
+    const wanted = Math.min(length, this.size - offset);
+    return wanted <= 0 ? nothing : await borrow(this.source, this.start + offset, wanted, signal);
+  }
 }
 
 /** The same, with the holes of `source`. */
-export function sparseRange(source: SparseReadAt, start: number, size: number): SparseReadAt {
-  const end = start + size;
-  const nextData = (offset: number): number | undefined => {
+export class SparseRange<Source extends SparseReadAt = SparseReadAt>
+  extends Range<Source>
+  implements SparseReadAt
+{
+  nextData(offset: number): number | undefined {
+    const { source, start, size } = this;
     const data = offset < size ? source.nextData(start + offset) : undefined;
-    return data !== undefined && data < end ? data - start : undefined;
-  };
-  const nextHole = (offset: number): number =>
-    offset < size ? Math.min(source.nextHole(start + offset), end) - start : offset;
-  return {
-    ...readRange(source, start, size),
-    nextData,
-    nextHole,
-    get dataSize() {
-      let bytes = 0;
-      for (let at = nextData(0); at !== undefined; ) {
-        const hole = nextHole(at);
-        bytes += hole - at;
-        at = nextData(hole);
-      }
-      return bytes;
-    },
-  };
+    return data !== undefined && data < start + size ? data - start : undefined;
+  }
+
+  nextHole(offset: number): number {
+    const { source, start, size } = this;
+    return offset < size ? Math.min(source.nextHole(start + offset), start + size) - start : offset;
+  }
+
+  get dataSize(): number {
+    let bytes = 0;
+    for (let at = this.nextData(0); at !== undefined; ) {
+      const hole = this.nextHole(at);
+      bytes += hole - at;
+      at = this.nextData(hole);
+    }
+    return bytes;
+  }
 }

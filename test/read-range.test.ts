@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { borrow, readAtBuffer, readBytes, type SparseReadAt } from '../src/read-at.ts';
-import { readRange, sparseRange } from '../src/read-range.ts';
+import { Range, SparseRange } from '../src/read-range.ts';
 
 test('a range reads as a slice of its source, wherever it is asked', async () => {
   const bytes = Buffer.from(Array.from({ length: 100 }, (_, i) => i));
@@ -10,7 +10,7 @@ test('a range reads as a slice of its source, wherever it is asked', async () =>
   await fc.assert(
     fc.asyncProperty(place, place, place, place, async (a, b, offset, length) => {
       const [start, end] = [Math.min(a, b), Math.max(a, b)];
-      const range = readRange(readAtBuffer(bytes), start, end - start);
+      const range = new Range(readAtBuffer(bytes), start, end - start);
       assert.equal(range.size, end - start);
       const expected = bytes.subarray(start, end).subarray(offset, offset + length);
       assert.deepEqual(Buffer.from(await readBytes(range, offset, length)), Buffer.from(expected));
@@ -36,7 +36,7 @@ test('a range has the holes of its source, and ends with one', () => {
   fc.assert(
     fc.property(fc.nat({ max: 40 }), fc.nat({ max: 40 }), fc.nat({ max: 45 }), (a, b, offset) => {
       const [start, end] = [Math.min(a, b), Math.max(a, b)];
-      const range = sparseRange(source, start, end - start);
+      const range = new SparseRange(source, start, end - start);
       const places = Array.from({ length: end - start }, (_, i) => i);
       const data = places.filter((i) => isData(start + i));
       assert.equal(range.dataSize, data.length);

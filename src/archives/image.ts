@@ -3,7 +3,7 @@ import { CachedChunkReader } from '../chunks/cached-chunk-reader.ts';
 import { ChunkCache } from '../chunks/chunk-cache.ts';
 import { ChunkFetcher } from '../chunks/chunk-fetcher.ts';
 import { type ChunkDecoder, DecoderThreads } from '../chunks/decoder-threads.ts';
-import { defaultPrefetch, PrefetchBudget, withPrefetch } from '../chunks/prefetcher.ts';
+import { defaultPrefetch, PrefetchBudget, PrefetchingReader } from '../chunks/prefetcher.ts';
 import { withContext } from '../errors.ts';
 import type { ChunkIndex } from '../formats/chunk-index.ts';
 import { formatSnapshot } from '../formats/snapshot-path.ts';
@@ -81,14 +81,21 @@ export async function openImage(
     cacheBytes: cache.maxBytes,
     concurrency,
   });
-  const image = withPrefetch(reader, reader, budget);
-  const stopPrefetch = image[Symbol.dispose];
-  return Object.assign(image, {
-    index: opened.index,
-    [Symbol.dispose]: () => {
-      stopPrefetch();
-      lease[Symbol.dispose]();
-      decoder[Symbol.dispose]();
-    },
-  });
+  return new OpenedImage(reader, budget, [lease, decoder]);
+}
+
+class OpenedImage extends PrefetchingReader implements Image {
+  readonly index: ChunkIndex;
+  readonly #resources: readonly Disposable[];
+
+  constructor(reader: CachedChunkReader, budget: PrefetchBudget, resources: readonly Disposable[]) {
+    super(reader, reader, budget);
+    this.index = reader.index;
+    this.#resources = resources;
+  }
+
+  override [Symbol.dispose](): void {
+    super[Symbol.dispose]();
+    for (const resource of this.#resources) resource[Symbol.dispose]();
+  }
 }

@@ -8,7 +8,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import { PbsfsError } from '../errors.ts';
-import { borrow, type SparseReadAt } from '../read-at.ts';
+import { borrow, type Loan, type SparseReadAt } from '../read-at.ts';
 import { Semaphore } from '../semaphore.ts';
 import type { CachedChunkReader } from './cached-chunk-reader.ts';
 import { type ChunkMap, ReadAheadPlanner } from './read-ahead-planner.ts';
@@ -67,34 +67,36 @@ export class Prefetcher implements Disposable {
   readonly #reader: CachedChunkReader;
   readonly #budget: PrefetchBudget;
   readonly #planner: ReadAheadPlanner;
-  readonly #closed = new AbortController();
+  /** Made with the first chunk that is brought: most files are small. */
+  #stop: AbortController | undefined;
+  #isClosed = false;
   #running = 0;
 
   constructor(reader: CachedChunkReader, budget: PrefetchBudget) {
     this.#reader = reader;
     this.#budget = budget;
     this.#planner = new ReadAheadPlanner(chunkMapOf(reader), (i) => reader.leave(i));
-    // One listener for each chunk in flight.
-    setMaxListeners(0, this.#closed.signal);
   }
 
   /** Tells of a read that was just started, so that its own chunks are in flight first. */
   onRead(offset: number, length: number): void {
     const { chunks, bytesPerStream: bytes } = this.#budget;
     const present = Math.min(length, this.#reader.size - offset);
-    if (chunks === 0 || present <= 0 || this.#closed.signal.aborted) return;
+    if (chunks === 0 || present <= 0 || this.#isClosed) return;
     for (const i of this.#planner.plan(offset, present, { chunks, bytes })) this.#bring(i);
     this.#count(this.#planner.running);
   }
 
   /** Stops what is in flight. */
   [Symbol.dispose](): void {
-    this.#closed.abort(wasClosed);
+    this.#isClosed = true;
+    this.#stop?.abort(wasClosed);
     this.#count(0);
   }
 
   #bring(i: number): void {
-    const { signal } = this.#closed;
+    this.#stop ??= unlimitedController();
+    const { signal } = this.#stop;
     const bring = async (): Promise<void> => {
       if (!this.#reader.isPresent(i)) await this.#reader.bring(i, signal);
     };
@@ -112,31 +114,51 @@ export class Prefetcher implements Disposable {
  * `source`, which reads by `reader`, for one handle: whoever reads it forward finds the next chunks there. Disposing
  * it stops what runs ahead.
  */
-export function withPrefetch(
-  source: SparseReadAt,
-  reader: CachedChunkReader,
-  budget: PrefetchBudget,
-): SparseReadAt & Disposable {
-  const prefetcher = new Prefetcher(reader, budget);
-  return {
-    size: source.size,
-    get dataSize() {
-      return source.dataSize;
-    },
-    read: (offset, length, signal) => {
-      const slices = source.read(offset, length, signal);
-      prefetcher.onRead(offset, length);
-      return slices;
-    },
-    borrow: (offset, length, signal) => {
-      const loan = borrow(source, offset, length, signal);
-      prefetcher.onRead(offset, length);
-      return loan;
-    },
-    nextData: (offset) => source.nextData(offset),
-    nextHole: (offset) => source.nextHole(offset),
-    [Symbol.dispose]: () => prefetcher[Symbol.dispose](),
-  };
+export class PrefetchingReader implements SparseReadAt, Disposable {
+  readonly size: number;
+  readonly #source: SparseReadAt;
+  readonly #prefetcher: Prefetcher;
+
+  constructor(source: SparseReadAt, reader: CachedChunkReader, budget: PrefetchBudget) {
+    this.size = source.size;
+    this.#source = source;
+    this.#prefetcher = new Prefetcher(reader, budget);
+  }
+
+  get dataSize(): number {
+    return this.#source.dataSize;
+  }
+
+  read(offset: number, length: number, signal?: AbortSignal): Promise<readonly Uint8Array[]> {
+    const slices = this.#source.read(offset, length, signal);
+    this.#prefetcher.onRead(offset, length);
+    return slices;
+  }
+
+  borrow(offset: number, length: number, signal?: AbortSignal): Promise<Loan> {
+    const loan = borrow(this.#source, offset, length, signal);
+    this.#prefetcher.onRead(offset, length);
+    return loan;
+  }
+
+  nextData(offset: number): number | undefined {
+    return this.#source.nextData(offset);
+  }
+
+  nextHole(offset: number): number {
+    return this.#source.nextHole(offset);
+  }
+
+  [Symbol.dispose](): void {
+    this.#prefetcher[Symbol.dispose]();
+  }
+}
+
+/** One listener for each chunk in flight. */
+function unlimitedController(): AbortController {
+  const controller = new AbortController();
+  setMaxListeners(0, controller.signal);
+  return controller;
 }
 
 function chunkMapOf(reader: CachedChunkReader): ChunkMap {

@@ -19,7 +19,7 @@ import type {
   PxarIpc,
   PxarSymlink,
 } from '../formats/pxar/entry.ts';
-import { sparseRange } from '../read-range.ts';
+import { SparseRange } from '../read-range.ts';
 import { positionInode } from './inode.ts';
 import type {
   Attributes,
@@ -64,6 +64,7 @@ function inodeAt(tree: PxarTree, position: number): number {
   return position === 0 ? tree.ino : positionInode(tree.ino, position);
 }
 
+/** A node, and its own entry in listings: of a directory of 50,000 files that is 10 MB less. */
 abstract class PxarNode<E extends StatEntry> {
   protected readonly tree: PxarTree;
   protected readonly entry: E;
@@ -75,6 +76,14 @@ abstract class PxarNode<E extends StatEntry> {
 
   get immutable(): true {
     return true;
+  }
+
+  get name(): Buffer {
+    return this.entry.name;
+  }
+
+  get node(): this {
+    return this;
   }
 
   get ino(): number {
@@ -127,7 +136,7 @@ class PxarDirectoryNode extends PxarNode<PxarDirectory> implements Directory {
 
   async list(signal?: AbortSignal): Promise<readonly DirectoryEntry[]> {
     const { members, damaged } = await this.tree.archive.readDirectory(this.entry, signal);
-    const entries = members.map((member) => this.#listed(member));
+    const entries: DirectoryEntry[] = members.map((member) => this.#listed(member));
     for (const damage of damaged) {
       // A name that no filesystem takes; the archive has given a warning.
       if (damage.error.code === 'unsupported') continue;
@@ -139,13 +148,9 @@ class PxarDirectoryNode extends PxarNode<PxarDirectory> implements Directory {
 
   /** The attributes of a hard link are those of its file, which is elsewhere: `lookup` reads them. */
   #listed(member: PxarEntry): DirectoryEntry {
-    const { name } = member;
-    if (member.kind === 'hardlink') {
-      this.tree.links.meet(member);
-      return { name, kind: 'file', ino: inodeAt(this.tree, member.targetPosition) };
-    }
-    const node = nodeOf(this.tree, member);
-    return { name, kind: node.kind, ino: node.ino, node };
+    if (member.kind !== 'hardlink') return nodeOf(this.tree, member);
+    this.tree.links.meet(member);
+    return { name: member.name, kind: 'file', ino: inodeAt(this.tree, member.targetPosition) };
   }
 
   protected override async nlink(signal?: AbortSignal): Promise<number> {
@@ -163,13 +168,17 @@ class PxarFileNode extends PxarNode<PxarFile> implements File {
     const { stream, offset, size } = await archive.locateContent(this.entry, signal);
     if (size === 0) return emptyFile;
     const source = await openStream(stream, signal, options);
-    return Object.assign(sparseRange(source, offset, size), {
-      [Symbol.asyncDispose]: () => source[Symbol.asyncDispose](),
-    });
+    return new OpenContent(source, offset, size);
   }
 
   protected override async nlink(signal?: AbortSignal): Promise<number> {
     return await this.tree.links.ofFile(this.entry.position, signal);
+  }
+}
+
+class OpenContent extends SparseRange<OpenFile> implements OpenFile {
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.source[Symbol.asyncDispose]();
   }
 }
 
@@ -225,7 +234,7 @@ function nameOf({ name, position }: PxarDamage): Buffer {
   return name ?? Buffer.from(`damaged-entry-at-${position}`);
 }
 
-function nodeOf(tree: PxarTree, entry: StatEntry): Node {
+function nodeOf(tree: PxarTree, entry: StatEntry): Node & DirectoryEntry {
   switch (entry.kind) {
     case 'directory':
       return new PxarDirectoryNode(tree, entry);

@@ -13,14 +13,19 @@ import { AsyncLruCache } from '../chunks/async-lru-cache.ts';
 import type { CachedChunkReader } from '../chunks/cached-chunk-reader.ts';
 import { ChunkCache } from '../chunks/chunk-cache.ts';
 import { DecoderThreads } from '../chunks/decoder-threads.ts';
-import { defaultPrefetch, noPrefetch, PrefetchBudget, withPrefetch } from '../chunks/prefetcher.ts';
+import {
+  defaultPrefetch,
+  noPrefetch,
+  PrefetchBudget,
+  PrefetchingReader,
+} from '../chunks/prefetcher.ts';
 
 import { formatError, isPbsfsError, PbsfsError, withContext } from '../errors.ts';
 import { catalogName } from '../formats/archive-name.ts';
 import type { CryptMode } from '../formats/manifest.ts';
 import { formatSnapshot, type Namespace, type SnapshotId } from '../formats/snapshot-path.ts';
 import type { Logger } from '../log.ts';
-import type { ReadAt, SparseReadAt } from '../read-at.ts';
+import { borrow, type ReadAt, type SparseReadAt } from '../read-at.ts';
 import type { Repository } from '../repository/repository.ts';
 import { Semaphore } from '../semaphore.ts';
 
@@ -171,14 +176,7 @@ export class TreeContext implements AsyncDisposable {
   ): Promise<OpenFile> {
     const { reader, source } = await this.#readable(place, signal);
     const lease = this.#chunks.cache.acquire();
-    const file = withPrefetch(source, reader, readAhead ? this.#prefetch : noPrefetch);
-    return Object.assign(file, {
-      chunks: reader,
-      [Symbol.asyncDispose]: async () => {
-        file[Symbol.dispose]();
-        lease[Symbol.dispose]();
-      },
-    });
+    return new ChunkedFile(source, reader, readAhead ? this.#prefetch : noPrefetch, lease);
   }
 
   /** The root of a pxar archive, opened once however many look into it. */
@@ -207,6 +205,8 @@ export class TreeContext implements AsyncDisposable {
       size: listed.size,
       read: async (offset: number, length: number, readSignal?: AbortSignal) =>
         (await open(listed.filename, readSignal)).read(offset, length, readSignal),
+      borrow: async (offset: number, length: number, readSignal?: AbortSignal) =>
+        borrow(await open(listed.filename, readSignal), offset, length, readSignal),
     };
     return await withContext(placeContext(place), async () => {
       const archive = await openPxar(metadata, payload, { logger: this.logger }, signal);
@@ -259,4 +259,25 @@ export class TreeContext implements AsyncDisposable {
     this.#toldDamage.add(line);
     this.logger('warn', `read as zeros: ${line}`);
   };
+}
+
+class ChunkedFile extends PrefetchingReader implements OpenFile {
+  readonly chunks: CachedChunkReader;
+  readonly #lease: Disposable;
+
+  constructor(
+    source: SparseReadAt,
+    reader: CachedChunkReader,
+    budget: PrefetchBudget,
+    lease: Disposable,
+  ) {
+    super(source, reader, budget);
+    this.chunks = reader;
+    this.#lease = lease;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this[Symbol.dispose]();
+    this.#lease[Symbol.dispose]();
+  }
 }

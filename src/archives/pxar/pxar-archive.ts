@@ -22,7 +22,7 @@ import { decodeFormatVersion, decodeSymlink } from '../../formats/pxar/entry-ite
 import { itemHeaderSize } from '../../formats/pxar/item.ts';
 import { type Logger, silentLogger } from '../../log.ts';
 import { type ReadAt, readExactly } from '../../read-at.ts';
-import { readRange } from '../../read-range.ts';
+import { Range } from '../../read-range.ts';
 import { locateContent, type PxarContent } from './content.ts';
 import { DirectoryReader } from './directory-reader.ts';
 import { formatPxarPath } from './pxar-path.ts';
@@ -182,7 +182,7 @@ export class PxarArchive {
   /** What the client noted in a split archive: JSON with its exclude patterns. */
   async readPrelude(signal?: AbortSignal): Promise<Buffer | undefined> {
     if (this.#prelude === undefined) return undefined;
-    return Buffer.from(await this.#readBlock(this.#prelude, signal));
+    return await this.#readBlock(this.#prelude, signal);
   }
 
   /**
@@ -198,7 +198,7 @@ export class PxarArchive {
     const { stream, offset, size } = await this.locateContent(file, signal);
     const source = stream === 'payload' ? this.#payload : this.#metadata;
     // An empty file of an archive without its payload has no bytes, wherever they are not.
-    return readRange(source ?? this.#metadata, offset, size);
+    return new Range(source ?? this.#metadata, offset, size);
   }
 
   /**

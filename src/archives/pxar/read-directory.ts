@@ -48,8 +48,7 @@ export async function readTable(
     throw new PbsfsError('corrupt', `a goodbye table of ${size} bytes in a directory of ${room}`);
   }
   const bytes = await readExactly(source, end - size, size, signal);
-  // A copy: a view would keep a whole chunk in memory for as long as the table is remembered.
-  return new GoodbyeTable(Buffer.from(bytes), end - size, membersStart);
+  return new GoodbyeTable(bytes, end - size, membersStart);
 }
 
 /**

@@ -25,6 +25,7 @@ import { locateRepository, type RepositoryTarget } from '../open-repository.ts';
 import { type OpenedTree, openTree } from '../open-tree.ts';
 import { OutputClosed, writeOut } from '../output.ts';
 import { serveMount } from '../serve-mount.ts';
+import { keepHeapSmall } from '../small-heap.ts';
 
 interface MountCommandOptions extends ReadOptions {
   readonly o: readonly string[];
@@ -142,6 +143,7 @@ interface MountJob {
 }
 
 async function mountAndServe(job: MountJob): Promise<void> {
+  keepHeapSmall();
   const { options, target, context, log } = job;
   const mountPoint = resolve(job.directory);
   const driver = await selectDriver(options.driver);

@@ -57,7 +57,7 @@ export class GoodbyeTable {
   readonly #rows: Buffer;
 
   /**
-   * @param bytes the whole item; kept, not copied.
+   * @param bytes the whole item.
    * @param position where it starts.
    * @param membersStart where the directory's first member starts.
    * @throws PbsfsError `corrupt` where rows point out of the directory, or to one member twice.
@@ -67,7 +67,10 @@ export class GoodbyeTable {
       throw new PbsfsError('corrupt', 'a goodbye table does not start where its tail says');
     }
     this.position = position;
-    this.#rows = bytes.subarray(itemHeaderSize, -goodbyeItemSize);
+    // In memory of its own: a table is kept for long, and would keep what it shares memory with.
+    this.#rows = Buffer.from(
+      new Uint8Array(bytes.subarray(itemHeaderSize, -goodbyeItemSize)).buffer,
+    );
     const length = this.#rows.length / goodbyeItemSize;
     this.positions = Float64Array.from({ length }, (_, i) => this.#memberPosition(i)).sort();
     const wrong = this.positions.findIndex(

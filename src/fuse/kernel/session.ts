@@ -28,6 +28,7 @@ export type SessionOptions = Pick<
 
 /** A request that the kernel waits for. */
 interface InFlight {
+  readonly unique: number;
   readonly controller: AbortController;
   /** The open file that is read; undefined for all else. */
   readonly handle: number | undefined;
@@ -39,7 +40,8 @@ export class Session {
   readonly #served: Served;
   readonly #send: SendReply;
   readonly #reportFailure: FailureLog;
-  readonly #inFlight = new Map<number, InFlight>();
+  /** Few, and no `Map` for the reason that `HandleTable` tells. */
+  readonly #inFlight: InFlight[] = [];
   readonly #start: () => void;
 
   constructor(root: Directory, send: SendReply, options: SessionOptions) {
@@ -97,8 +99,7 @@ export class Session {
 
   /** Stops what is in flight and closes what is open. */
   async end(): Promise<void> {
-    for (const { controller } of this.#inFlight.values()) controller.abort();
-    this.#inFlight.clear();
+    for (const { controller } of this.#inFlight.splice(0)) controller.abort();
     const files = this.#served.files.takeAll();
     const closed = await Promise.allSettled(files.map((file) => file[Symbol.asyncDispose]()));
     for (const result of closed) {
@@ -116,21 +117,22 @@ export class Session {
     } else {
       const controller = new AbortController();
       const handle = request.opcode === opcode.read ? readU64(request.body, 0) : undefined;
-      this.#inFlight.set(unique, { controller, handle });
-      void this.#perform(operation, request, controller.signal);
+      const inFlight = { unique, controller, handle };
+      this.#inFlight.push(inFlight);
+      void this.#perform(operation, request, inFlight);
     }
   }
 
-  async #perform(operation: Operation, request: Request, signal: AbortSignal): Promise<void> {
+  async #perform(operation: Operation, request: Request, inFlight: InFlight): Promise<void> {
     const { unique } = request;
     let answer: Answer;
     try {
-      answer = await operation.run(this.#served, request, signal);
+      answer = await operation.run(this.#served, request, inFlight.controller.signal);
     } catch (error) {
       answer = this.#report(operation.name, error);
     }
     // Not in flight any more: an interrupt was faster.
-    const awaited = this.#inFlight.delete(unique);
+    const awaited = this.#endFlight(inFlight);
     if (typeof answer === 'string') {
       if (awaited) this.#refuse(unique, answer);
     } else {
@@ -206,8 +208,10 @@ export class Session {
    * cannot end. A victim that was not seen yet makes the kernel ask again (EAGAIN).
    */
   #interrupt({ unique, body }: Request): void {
-    const victim = body.length < 8 ? 0 : readU64(body, 0);
-    if (!this.#giveUp(victim)) this.#refuse(unique, 'EAGAIN');
+    const wanted = body.length < 8 ? 0 : readU64(body, 0);
+    const victim = this.#inFlight.find((one) => one.unique === wanted);
+    if (victim === undefined) this.#refuse(unique, 'EAGAIN');
+    else this.#giveUp(victim);
   }
 
   /**
@@ -216,19 +220,23 @@ export class Session {
    */
   #flush({ unique, body }: Request): void {
     const closed = body.length < 8 ? 0 : readU64(body, 0);
-    for (const [read, { handle }] of this.#inFlight) {
-      if (handle === closed) this.#giveUp(read);
-    }
+    for (const read of this.#inFlight.filter(({ handle }) => handle === closed)) this.#giveUp(read);
     this.#answer(unique, done);
   }
 
-  /** Answers a request that nobody shall wait for any more. False where it is not in flight. */
-  #giveUp(unique: number): boolean {
-    const known = this.#inFlight.get(unique);
-    if (known === undefined) return false;
-    this.#inFlight.delete(unique);
-    known.controller.abort();
-    this.#refuse(unique, 'EINTR');
+  /** Answers a request that nobody shall wait for any more. */
+  #giveUp(victim: InFlight): void {
+    this.#endFlight(victim);
+    victim.controller.abort();
+    this.#refuse(victim.unique, 'EINTR');
+  }
+
+  /** False where it was not in flight any more. */
+  #endFlight(ended: InFlight): boolean {
+    const at = this.#inFlight.indexOf(ended);
+    if (at < 0) return false;
+    const last = this.#inFlight.pop();
+    if (last !== undefined && last !== ended) this.#inFlight[at] = last;
     return true;
   }
 }
