@@ -76,6 +76,8 @@ interface ChunkedArchive {
   readonly archives: SnapshotArchives;
   readonly cryptMode: CryptMode;
   readonly reader: CachedChunkReader;
+  /** `reader`, or with zeros in place of what is damaged. */
+  readonly source: SparseReadAt;
 }
 
 /** Asked for at each open of a file in an archive: not worth a date in words. */
@@ -218,23 +220,20 @@ export class TreeContext implements AsyncDisposable {
       return pxarDirectory(archive, {
         ino: place.ino,
         links: new LinkCounts(archive, place.hasCatalog ? { catalog } : {}),
-        openStream: (stream, openSignal) => {
-          const filename = stream === 'payload' ? place.payload : place.filename;
-          return this.openChunked({ ...place, filename: filename ?? place.filename }, openSignal);
+        openStream: (stream, openSignal, openOptions) => {
+          const filename = (stream === 'payload' ? place.payload : undefined) ?? place.filename;
+          return this.openChunked({ ...place, filename }, openSignal, openOptions);
         },
       });
     });
   }
 
-  /** The bytes of an archive whose key is here. */
-  async #readable(
-    place: ArchivePlace,
-    signal?: AbortSignal,
-  ): Promise<{ reader: CachedChunkReader; source: SparseReadAt }> {
-    const { archives, cryptMode, reader } = await this.#chunked(place, signal);
+  /** An archive whose key is here. */
+  async #readable(place: ArchivePlace, signal?: AbortSignal): Promise<ChunkedArchive> {
+    const archive = await this.#chunked(place, signal);
+    const { archives, cryptMode } = archive;
     await withContext(placeContext(place), async () => archives.cryptFor(cryptMode));
-    const source = this.#onError === 'zero' ? withZeroOnDamage(reader, this.#onDamage) : reader;
-    return { reader, source };
+    return archive;
   }
 
   async #chunked(place: ArchivePlace, signal?: AbortSignal): Promise<ChunkedArchive> {
@@ -244,7 +243,8 @@ export class TreeContext implements AsyncDisposable {
         const archives = await this.archives(place.snapshot, loadSignal);
         const opened = await archives.openIndex(place.filename, loadSignal);
         const reader = createChunkReader(archives, place.filename, opened, this.#chunks);
-        return { archives, cryptMode: opened.cryptMode, reader };
+        const source = this.#onError === 'zero' ? withZeroOnDamage(reader, this.#onDamage) : reader;
+        return { archives, cryptMode: opened.cryptMode, reader, source };
       },
       signal,
     );
