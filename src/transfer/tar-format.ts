@@ -8,6 +8,8 @@
  *   116   8  gid           157 100 link target  337  8  device minor
  *   124  12  size
  *
+ * Own code, since tar packages take names, link targets and the values of extended headers as text: what is not UTF-8
+ * would be lost.
  * Source: POSIX `pax`, "ustar Interchange Format".
  */
 import type { Attributes, Node } from '../tree/node.ts';

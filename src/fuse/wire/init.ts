@@ -21,10 +21,8 @@ const oldestMinor = 27;
 const feature = {
   /** Several reads of one file at once. */
   asyncRead: 1 << 0,
-  /** Entries with attributes in a listing: `ls -l` then needs no lookup per name. */
+  /** Entries with attributes in every listing: `ls -l` then needs no lookup per name. */
   readdirplus: 1 << 13,
-  /** The kernel asks for attributes only while somebody uses them. */
-  readdirplusAuto: 1 << 14,
   /** Several lookups and listings of one directory at once. */
   parallelDirectoryOperations: 1 << 18,
   /** `max_pages` counts: requests of more than 128 KiB. */
@@ -34,8 +32,10 @@ const feature = {
 };
 
 /**
- * Not among them: locks, so the kernel keeps flock and POSIX locks to itself and they just work; ASYNC_DIO,
- * with which a program that waits for an O_DIRECT read cannot be killed; anything about writing.
+ * Not among them: READDIRPLUS_AUTO, by which the kernel takes attributes only while it is asked for them name by name:
+ * `find -printf`, `du` and `rsync` read a directory first and ask then, and waited for a lookup per name; locks, so
+ * the kernel keeps flock and POSIX locks to itself and they just work; ASYNC_DIO, with which a program that waits for
+ * an O_DIRECT read cannot be killed; anything about writing.
  */
 const wantedFeatures = Object.values(feature).reduce((all, bit) => all | bit, 0);
 

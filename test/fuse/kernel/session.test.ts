@@ -24,8 +24,8 @@ test('agrees with the kernel on version 7.31, reads of 1 MiB and what it can do'
   const init = encodeFields(7, 45, 131_072, 0x73fffffb, 0x5fd, Buffer.alloc(44));
   const { error, body } = await kernel.call(26, 0n, init);
   assert.equal(error, 0);
-  // async read, readdirplus and auto, parallel directory operations, max pages, cached symlinks
-  const flags = (1 << 0) | (1 << 13) | (1 << 14) | (1 << 18) | (1 << 22) | (1 << 23);
+  // async read, readdirplus, parallel directory operations, max pages, cached symlinks
+  const flags = (1 << 0) | (1 << 13) | (1 << 18) | (1 << 22) | (1 << 23);
   const sizes = Buffer.from('4000300000100000' + '01000000' + '00010000', 'hex');
   assert.deepEqual(body, encodeFields(7, 31, 131_072, flags, sizes, Buffer.alloc(32)));
   await kernel.session.started;
